@@ -1,32 +1,33 @@
-//! The bus and the task service: actors that ask `policy`, write through `store` and deliver.
+//! Actors of the bus and of the task service. They ask `policy`, commit to the journal and deliver.
 //!
 //! ```text
-//!  edge ──Route──▶ Router ──line──▶ tray ──▶ writer thread (fsync) ──Written──▶ Audit
-//!                    ▲                  ┌───────────────────────────────────────┘
-//!                    │ GaveUp           ├── receipt to the edge
-//!                    └────── Session ◀──┘ the message lies on its desk
-//!                              │ as many messages at once as it takes
+//! caller ──Route──▶ Router ──record──▶ CommitBuffer ──▶ journal thread (fsync)
+//!                     ▲                                        │ Committed
+//!                     │ AttemptsExhausted                      ▼
+//!                     │                ┌──────────────── CommitEffects
+//!                     │                ├── receipt to the caller
+//!                     └───── Session ◀─┘ delivery into the mailbox
+//!                              │ up to `max_in_flight` messages at once
 //!                              ▼
-//!                            Runtime (agents' code, on threads of its own)
+//!                            AgentRuntime (agents' code, on threads of its own)
 //! ```
 //!
-//! Router, sessions and the front of the audit live on one thread and share plain cells;
-//! agents' code and the disk have threads of their own, so neither can hold the bus up.
-//! `system` alone knows everyone, wires them and stops them in order. Nothing public here
-//! names actix.
+//! Router, sessions and commit effects run on one thread and share plain cells. Agents' code and
+//! the journal have threads of their own, so neither blocks the bus. `bus::system` wires the actors
+//! and stops them in order. Nothing public here names actix.
 
 mod bus;
 pub mod tasks;
 
 pub use a2a_journal::{EndedPart, Parts};
-pub use bus::agent_runtime::{Failed, Handled, HandlerFuture, Runtime};
+pub use bus::agent_runtime::{AgentRuntime, Failed, Handled, HandlerFuture};
 pub use bus::commit::write_state::{STALLED, Writing};
-pub use bus::histogram::{Classes, Histogram};
-pub use bus::mailbox::Ticket;
+pub use bus::histogram::{Histogram, HistogramSnapshot};
+pub use bus::mailbox::AckHandle;
 pub use bus::message::{Delivery, Submission};
 pub use bus::router::{
     AgentView, BusLoad, CircuitView, DeadLetterView, DeliveryView, InboxError, InboxView, Presence,
-    Reach, RegisterError, RemoveError, TaskFilter, TaskPlace, circuit_fact,
+    ReachableAgents, RegisterError, RemoveError, TaskCursor, TaskFilter, circuit_fact,
 };
 pub use bus::settings::{BusSettings, LiveSettings};
 pub use bus::stats::Stats;

@@ -1,4 +1,16 @@
-//! The commit path: the buffer, the journal's thread and what follows from a commit.
+//! Commit path: group commit of records, and what follows once they are durable.
+//!
+//! ```text
+//! Router, Session ──append──▶ CommitBuffer ──Job──▶ journal thread ──▶ CommitEffects
+//!                             (bus thread,          (batch, fsync)    Committed or
+//!                              2 ms at most)                          CommitFailed
+//! ```
+//!
+//! - `buffer` collects the records of one turn of the bus thread, so that they share one commit.
+//! - `writer` runs the journal thread: it commits all that waits in one batch.
+//! - `effects` holds what follows: receipts, deliveries and acknowledgements after a commit; their
+//!   reversal and `unavailable` after a failed one. Nothing is visible before it is durable.
+//! - `write_state` publishes whether the journal can be written, for readiness.
 
 pub(crate) mod buffer;
 pub(crate) mod effects;

@@ -1,89 +1,118 @@
-//! What router, sessions and audit share on their one thread.
+//! Bus context: the state that router, sessions and commit effects share on their one thread.
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use a2a_journal::{EventLine, Line, Parts, Read};
+use a2a_policy::Now;
 use a2a_protocol::Event;
+use chrono::{SubsecRound, Utc};
 use tokio::sync::Notify;
 
-use crate::bus::clock::Clock;
-use crate::bus::commit::buffer::Tray;
-use crate::bus::commit::effects::{Gauge, Then};
+use crate::bus::commit::buffer::CommitBuffer;
+use crate::bus::commit::effects::{JournalStatus, OnCommit};
 use crate::bus::commit::writer::Append;
-use crate::bus::mailbox::Desks;
+use crate::bus::mailbox::Mailboxes;
 use crate::bus::message::HeldBytes;
 use crate::{BusSettings, Stats};
 
-/// How often to look whether a day has ended.
-const LOOK_FOR_A_NEW_DAY: Duration = Duration::from_secs(15 * 60);
+/// Interval between checks for a new day.
+const DAY_CHECK_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
-/// Numbers left out before that offer, for a journal that has more to say than fits a line.
-const ROOM_TO_SAY_MORE: u64 = 31;
+/// Sequence numbers left free before the day's `removed` record, for a journal that writes more
+/// than one.
+const RESERVED_SEQS: u64 = 31;
 
-/// What router, sessions and audit share on their one thread.
-pub(crate) struct Shared {
+/// State that router, sessions and commit effects share on their one thread.
+pub(crate) struct BusContext {
     pub(crate) clock: Clock,
-    /// As they were at the start; what can change meanwhile is the router's.
+    /// Settings at the start; the router owns those that can change at run time.
     pub(crate) settings: BusSettings,
-    /// Where agents' code runs.
+    /// Runtime of the handler threads.
     pub(crate) handlers: tokio::runtime::Handle,
-    pub(crate) gauge: Rc<Gauge>,
-    /// No new work: messages are refused and no attempt begins.
+    pub(crate) journal_status: Rc<JournalStatus>,
+    /// Set while the bus stops: messages are refused and no attempt starts.
     pub(crate) stopping: Cell<bool>,
-    /// Handlers at work, and who wants to know when they are done.
+    /// Handlers at work; `idle` is notified as each ends.
     pub(crate) running: Cell<usize>,
     pub(crate) idle: Notify,
     pub(crate) seq: Cell<u64>,
-    pub(crate) desks: Rc<Desks>,
+    pub(crate) mailboxes: Rc<Mailboxes>,
     pub(crate) held: HeldBytes,
-    /// What is on its way to the journal's thread.
-    pub(crate) tray: Rc<Tray>,
+    /// Records that are not yet handed to the journal thread.
+    pub(crate) commit_buffer: Rc<CommitBuffer>,
     pub(crate) stats: Arc<Stats>,
-    /// What was written, for reading; its calls block.
+    /// The journal for reading; its calls block.
     pub(crate) reader: Arc<dyn Read>,
-    /// Those the bus cannot do without.
+    /// Parts of the program whose end stops the server.
     pub(crate) parts: Parts,
 }
 
-impl Shared {
-    /// The number of the next line.
+impl BusContext {
+    /// Allocates the next sequence number.
     pub(crate) fn next_seq(&self) -> u64 {
         let seq = self.seq.get();
         self.seq.set(seq + 1);
         seq
     }
 
-    /// An event that happens now, with the next number and nothing else said yet.
+    /// An event that happens now, with the next sequence number and no other field set.
     pub(crate) fn event(&self, event: Event) -> EventLine {
         EventLine::new(self.next_seq(), self.clock.now().utc, event)
     }
 
     pub(crate) fn append(&self, append: Append) {
-        let awaited = append.then.is_awaited();
-        if !self.tray.lay(append) {
-            // Only while the system goes down: whoever waits hears that by the dropped answer.
-            tracing::error!("a line came too late to be written");
+        let awaited = append.on_commit.is_awaited();
+        if !self.commit_buffer.push(append) {
+            // Only during shutdown; the dropped sender notifies those who wait.
+            tracing::error!("record arrived after the journal closed");
         } else if awaited {
-            self.gauge.waiting.set(self.gauge.waiting.get() + 1);
+            self.journal_status.uncommitted.set(self.journal_status.uncommitted.get() + 1);
         }
     }
 }
 
-/// Offers the journal a line, day after day, to say what it removes for its age; what it has
-/// nothing to say about is not written.
-pub(crate) async fn offer_every_day(shared: Rc<Shared>) {
-    let mut day = shared.clock.now().utc.date_naive();
+/// Offers the journal a `removed` record each day, to be filled with what retention deletes. The
+/// journal skips it when there is nothing to report.
+pub(crate) async fn run_day_clock(bus: Rc<BusContext>) {
+    let mut day = bus.clock.now().utc.date_naive();
     loop {
-        tokio::time::sleep(LOOK_FOR_A_NEW_DAY).await;
-        let today = shared.clock.now().utc.date_naive();
-        if today != day && !shared.stopping.get() {
+        tokio::time::sleep(DAY_CHECK_INTERVAL).await;
+        let today = bus.clock.now().utc.date_naive();
+        if today != day && !bus.stopping.get() {
             day = today;
-            shared.seq.set(shared.seq.get() + ROOM_TO_SAY_MORE);
-            let line = Line::Event(shared.event(Event::Removed));
-            shared.append(Append { line, then: Then::Nothing });
+            bus.seq.set(bus.seq.get() + RESERVED_SEQS);
+            let line = Line::Event(bus.event(Event::Removed));
+            bus.append(Append { line, on_commit: OnCommit::Nothing });
         }
+    }
+}
+
+/// The wall clock and the monotonic clock, read together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    started: Instant,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self { started: Instant::now() }
+    }
+
+    /// Receive time of messages that the bus itself sends.
+    pub(crate) fn instant() -> Instant {
+        Instant::now()
+    }
+
+    /// Time elapsed since `earlier`.
+    pub(crate) fn since(earlier: Instant) -> Duration {
+        earlier.elapsed()
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        // Log and receipts show milliseconds; a finer time would make them differ.
+        Now { utc: Utc::now().trunc_subsecs(3), uptime: self.started.elapsed() }
     }
 }

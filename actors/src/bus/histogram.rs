@@ -1,9 +1,9 @@
-//! How often something took how long, or was how large: counted where it happens, without a lock.
+//! Histogram of durations or sizes, updated without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Up to 10 s, in nanoseconds: from what a disk with a battery takes to one that is stuck.
+/// Bucket bounds in nanoseconds up to 10 s: from a disk with a write cache to one that hangs.
 const SECONDS: &[u64] = &[
     100_000,
     250_000,
@@ -22,29 +22,29 @@ const SECONDS: &[u64] = &[
     10_000_000_000,
 ];
 
-/// Up to the most lines a commit has.
+/// Bucket bounds up to the largest commit.
 const SIZES: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 4_096];
 
-/// Numbers by their size.
+/// Counts of observed values by bucket.
 #[derive(Debug)]
 pub struct Histogram {
-    /// What each class holds at most; what is larger has a class of its own.
+    /// Upper bounds of the buckets, inclusive; larger values have a bucket of their own.
     bounds: &'static [u64],
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
-    /// How many of them make one of the unit that is shown.
+    /// Observed units per displayed unit (nanoseconds per second, or 1).
     per_unit: f64,
 }
 
-/// What a histogram held at one moment.
+/// Values of a histogram at one moment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Classes {
-    /// What all numbers are together.
+pub struct HistogramSnapshot {
+    /// Sum of all values.
     pub sum: f64,
-    /// How many there are.
+    /// Number of values.
     pub count: u64,
-    /// What each class holds at most, and how many are in it and in no smaller one.
-    pub classes: Vec<(f64, u64)>,
+    /// Upper bound of each bucket and the cumulative count up to it.
+    pub buckets: Vec<(f64, u64)>,
 }
 
 impl Histogram {
@@ -53,43 +53,44 @@ impl Histogram {
         Self { bounds, counts, sum: AtomicU64::new(0), per_unit }
     }
 
-    /// For times, shown in seconds.
+    /// A histogram of durations, displayed in seconds.
     #[must_use]
     pub fn of_seconds() -> Self {
         Self::new(SECONDS, 1e9)
     }
 
-    /// For how many of something came at once.
+    /// A histogram of sizes.
     #[must_use]
     pub fn of_sizes() -> Self {
         Self::new(SIZES, 1.0)
     }
 
-    /// It took so long once more.
+    /// Records a duration.
     pub fn took(&self, time: Duration) {
         self.note(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// There were so many once more.
+    /// Records a size.
     pub fn counted(&self, size: usize) {
         self.note(size as u64);
     }
 
     fn note(&self, number: u64) {
-        let class = self.bounds.partition_point(|bound| *bound < number);
-        self.counts[class].fetch_add(1, Relaxed);
+        let bucket = self.bounds.partition_point(|bound| *bound < number);
+        self.counts[bucket].fetch_add(1, Relaxed);
         self.sum.fetch_add(number, Relaxed);
     }
 
-    /// What it holds now. Taken while others count, the sum may be a few numbers ahead or behind.
+    /// Current values. Taken while others record, the sum may differ from the counts by a few
+    /// values.
     #[must_use]
-    pub fn classes(&self) -> Classes {
+    pub fn snapshot(&self) -> HistogramSnapshot {
         let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Relaxed)).collect();
         let bounds = self.bounds.iter().map(|bound| *bound as f64 / self.per_unit);
-        Classes {
+        HistogramSnapshot {
             sum: self.sum.load(Relaxed) as f64 / self.per_unit,
             count: counts.iter().sum(),
-            classes: bounds.chain([f64::INFINITY]).zip(counts).collect(),
+            buckets: bounds.chain([f64::INFINITY]).zip(counts).collect(),
         }
     }
 }
@@ -99,25 +100,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_is_in_the_smallest_class_that_takes_it() {
+    fn value_counts_in_smallest_fitting_bucket() {
         let histogram = Histogram::of_sizes();
         for size in [0, 1, 2, 3, 4, 4_096, 4_097, 1_000_000] {
             histogram.counted(size);
         }
-        let Classes { sum, count, classes } = histogram.classes();
+        let HistogramSnapshot { sum, count, buckets } = histogram.snapshot();
         assert_eq!((sum, count), (1_008_203.0, 8));
-        let filled: Vec<_> = classes.into_iter().filter(|(_, count)| *count > 0).collect();
+        let filled: Vec<_> = buckets.into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(filled, [(1.0, 2), (2.0, 1), (4.0, 2), (4_096.0, 1), (f64::INFINITY, 2)]);
     }
 
     #[test]
-    fn times_are_shown_in_seconds() {
+    fn duration_is_displayed_in_seconds() {
         let histogram = Histogram::of_seconds();
         histogram.took(Duration::from_micros(1_500));
         histogram.took(Duration::from_secs(3_600));
-        let Classes { sum, classes, .. } = histogram.classes();
+        let HistogramSnapshot { sum, buckets, .. } = histogram.snapshot();
         assert!((sum - 3_600.001_5).abs() < 1e-6, "{sum}");
-        let filled: Vec<_> = classes.into_iter().filter(|(_, count)| *count > 0).collect();
+        let filled: Vec<_> = buckets.into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(filled.len(), 2);
         assert!((filled[0].0 - 0.0025).abs() < 1e-9, "{filled:?}");
     }

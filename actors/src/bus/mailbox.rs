@@ -1,242 +1,298 @@
-//! A session: one agent's mailbox, and what becomes of each message out of it.
+//! Mailboxes: the durable messages of each session until they are acknowledged.
 //!
-//! A message that is durable lies on the session's desk, and [`Wake`] says so. If the agent's
-//! code is here ([`Runtime`]), the session lets it handle as many messages at once as it takes
-//! ([`Runtime::window`]); otherwise the messages wait, or somebody takes them with [`Pull`] and
-//! answers with [`Settle`]. What becomes of each goes to the audit; what is given up goes
-//! to the router, which tells the sender.
+//! ```text
+//! CommitEffects ──enqueue──▶ Mailbox ──Wake──▶ Session ──┬─ attempts   agent code attached here
+//!                             │ Inbox (policy): queue,   └─ pull       agent that polls
+//!                             │   leases, retries              │
+//!                             │ InboxCapacity (policy)         ▼
+//!                             └──────────◀── free ──────── acknowledge ──▶ CommitBuffer
+//! ```
 //!
-//! `run` hands messages to the agent's code, `pull` to somebody outside; `settle` is where both
-//! end. None of them knows where the agent's code is or how it is reached.
+//! - [`Mailbox`] is the state of one session: queue, capacity, presence. Router, commit effects and
+//!   sessions share it on the bus thread, so enqueueing a message is a push and no actor message.
+//! - [`Session`] is the actor that works a mailbox off. It is woken only when it waits: a broadcast
+//!   to a thousand busy sessions costs a thousand pushes and not one actor message.
+//! - `attempts` runs an agent's code, `pull` serves agents elsewhere. Neither depends on how the
+//!   agent is reached.
+//! - `acknowledge` ends every delivery and states the whole path of an acknowledgement.
 
 mod acknowledge;
 mod attempts;
-mod mailboxes;
-mod poll;
 mod pull;
+mod session;
 
-use std::collections::{HashMap, HashSet};
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_journal::Alive;
-use a2a_policy::QueueEntry;
+use a2a_policy::{Inbox, InboxFull, InboxLimits, QueueEntry, Slots};
+use a2a_protocol::{AgentId, Envelope, Outcome};
 use actix::prelude::*;
 
-use crate::bus::commit::effects::Health;
-use crate::bus::context::Shared;
-use crate::bus::message::Content;
-use crate::bus::router::{MoveWaiting, Router};
-use crate::{Delivery, Runtime};
+use crate::AgentRuntime;
+use crate::bus::message::StoredMessage;
 
+pub use acknowledge::AckHandle;
 pub(crate) use acknowledge::{Settle, Settlement};
-pub use attempts::Ticket;
-pub(crate) use attempts::{Begin, CancelRunning, TakenBack};
-pub(crate) use mailboxes::{Desk, DeskNo, Desks};
-pub(crate) use poll::{Poll, Polling};
-pub(crate) use pull::{Handed, Pull};
+pub(crate) use attempts::{CancelRunning, Retracted, StartAttempt};
+pub(crate) use pull::{Poll, Polling, Pull, PulledDeliveries};
+pub(crate) use session::{Departure, HandOver, Leave, Session, SetRuntime, Wake, delivery};
 
-/// How long to wait before looking again whether the journal can be written.
-const RETRY_WHEN_REFUSED: Duration = Duration::from_millis(500);
+/// Index of a mailbox; unlike the mailbox it can travel in actor messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct MailboxId(u32);
 
-pub(crate) struct Session {
-    desk: Rc<Desk>,
-    runtime: Option<Arc<dyn Runtime>>,
-    /// What the agent's code has in its hands, by the number of its record.
-    running: HashMap<u64, attempts::Running>,
-    /// Those of them that may not begin before the attempt is on record.
-    unbegun: HashSet<u64>,
-    /// Polls that wait, the newest last.
-    pulls: Vec<pull::WaitingPull>,
-    /// Messages that are being handled though nobody wants that any more.
-    called_off: HashSet<u64>,
-    /// The timer that is set, and when it goes off.
-    timer: Option<(SpawnHandle, Duration)>,
-    /// The journal refused, and a look whether it writes again is set.
-    looks_again: bool,
-    router: Addr<Router>,
-    /// Its own address, which costs more to make than to share.
-    address: Option<Arc<Addr<Self>>>,
-    shared: Rc<Shared>,
-    _alive: Alive,
+/// Queue, capacity and presence of one session.
+pub(crate) struct Mailbox {
+    pub(crate) agent: AgentId,
+    pub(crate) capacity: Slots,
+    pub(crate) inbox: RefCell<Inbox<Arc<StoredMessage>>>,
+    session: RefCell<Option<Addr<Session>>>,
+    /// The session is idle and must be woken when a message arrives.
+    waits: Cell<bool>,
+    /// Attached agent code, which may await out-of-band messages while the session is busy.
+    runtime: RefCell<Option<Arc<dyn AgentRuntime>>>,
+    /// Number of the current attachment of agent code; 0 for none so far.
+    pub(crate) attachment: Cell<u64>,
+    /// Last sign of the agent, as uptime of the bus; `None` for none so far.
+    pub(crate) last_seen: Cell<Option<Duration>>,
+    /// Polls of this mailbox that wait, or waited when last checked.
+    polls: RefCell<Vec<Arc<Poll>>>,
 }
 
-impl Session {
-    pub(crate) fn new(desk: Rc<Desk>, router: Addr<Router>, shared: Rc<Shared>) -> Self {
-        Self {
-            desk,
-            runtime: None,
-            running: HashMap::new(),
-            unbegun: HashSet::new(),
-            pulls: Vec::new(),
-            called_off: HashSet::new(),
-            timer: None,
-            looks_again: false,
-            router,
-            address: None,
-            _alive: shared.parts.returning("session"),
-            shared,
-        }
+impl Mailbox {
+    /// Registers a poll that waits for messages.
+    pub(crate) fn polled_by(&self, poll: Arc<Poll>, now: Duration) {
+        self.is_polled(now);
+        self.polls.borrow_mut().push(poll);
     }
 
-    /// Does whatever can be done now: answer those who wait, run what comes next, set the timer.
-    fn pump(&mut self, ctx: &mut Context<Self>) {
-        if self.shared.gauge.health.get() != Health::Writing {
-            // What is begun now could not be acknowledged; look again when the disk may be back.
-            if !self.looks_again {
-                self.looks_again = true;
-                ctx.run_later(RETRY_WHEN_REFUSED, |session, ctx| {
-                    session.looks_again = false;
-                    session.pump(ctx);
-                });
+    /// Whether a poll waits now. The end of finished polls becomes `last_seen`.
+    pub(crate) fn is_polled(&self, now: Duration) -> bool {
+        let mut polls = self.polls.borrow_mut();
+        polls.retain(|poll| match poll.ended() {
+            Some(ago) => {
+                let seen = Some(now.saturating_sub(ago));
+                self.last_seen.set(self.last_seen.get().max(seen));
+                false
             }
-            return;
-        }
-        if !self.shared.stopping.get() {
-            self.answer_pulls(ctx);
-            while self.run_next(ctx) {}
-            self.take_at_once();
-        }
-        self.desk.set_waiting(self.has_room() || !self.pulls.is_empty());
-        self.set_timer(ctx);
-    }
-
-    fn address(&mut self, ctx: &Context<Self>) -> Arc<Addr<Self>> {
-        Arc::clone(self.address.get_or_insert_with(|| Arc::new(ctx.address())))
-    }
-
-    /// Whether the agent's code takes another message now.
-    fn has_room(&self) -> bool {
-        self.runtime.as_ref().is_some_and(|runtime| self.running.len() < runtime.window())
-    }
-
-    /// Nobody is here to handle what waits; perhaps somebody is elsewhere.
-    fn offer_what_waits(&self) {
-        if !self.desk.slots.is_live() {
-            self.router.do_send(MoveWaiting(self.desk.agent.clone()));
-        }
-    }
-
-    /// Wakes up when a pause or a lease ends.
-    fn set_timer(&mut self, ctx: &mut Context<Self>) {
-        let Some(due) = self.desk.inbox.borrow().next_due() else { return };
-        match self.timer {
-            // It goes off early enough; what is due then is looked up then.
-            Some((_, at)) if at <= due => return,
-            Some((timer, _)) => drop(ctx.cancel_future(timer)),
-            None => {}
-        }
-        let wait = due.saturating_sub(self.shared.clock.now().uptime) + Duration::from_millis(1);
-        let timer = ctx.run_later(wait, |session, ctx| {
-            session.timer = None;
-            session.end_overdue();
-            session.pump(ctx);
+            None => true,
         });
-        self.timer = Some((timer, due));
+        !polls.is_empty()
     }
-}
 
-pub(crate) fn delivery(entry: &QueueEntry<Arc<Content>>) -> Delivery {
-    Delivery {
-        seq: entry.seq,
-        sender: entry.by.clone(),
-        attempt: entry.attempts,
-        message: Arc::clone(&entry.item.message),
-        bytes: Arc::clone(&entry.item.bytes),
-        accepted: entry.item.accepted,
-        call: None,
-        given: entry.item.trace.clone(),
+    /// Enqueues a durable message whose capacity is reserved, and wakes the session if it waits.
+    pub(crate) fn enqueue(&self, entry: QueueEntry<Arc<StoredMessage>>) {
+        let wanted = self.is_out_of_band(&entry.by, &entry.item.message);
+        self.inbox.borrow_mut().arrive(entry);
+        self.wake(wanted);
     }
-}
 
-impl Actor for Session {
-    type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        // Messages wait on the desk, not here: this holds wake-ups, answers and requests.
-        ctx.set_mailbox_capacity(1_024);
+    /// Enqueues a message that was accepted earlier: it takes capacity, and its turn by sequence
+    /// number.
+    pub(crate) fn requeue(&self, entry: QueueEntry<Arc<StoredMessage>>) {
+        let wanted = self.is_out_of_band(&entry.by, &entry.item.message);
+        self.requeue_without_wake(entry);
+        self.wake(wanted);
     }
-}
 
-/// Something arrived while the session waited, or its agent's code takes more than before.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Wake;
-
-impl Handler<Wake> for Session {
-    type Result = ();
-
-    fn handle(&mut self, _: Wake, ctx: &mut Self::Context) {
-        self.pump(ctx);
+    /// Requeues without waking the session; the caller wakes it afterwards.
+    pub(crate) fn requeue_without_wake(&self, entry: QueueEntry<Arc<StoredMessage>>) {
+        self.capacity.take_back(entry.bytes);
+        self.inbox.borrow_mut().arrive(entry);
     }
-}
 
-/// The agent's code is here.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct SetRuntime(pub(crate) Arc<dyn Runtime>);
-
-impl Handler<SetRuntime> for Session {
-    type Result = ();
-
-    fn handle(&mut self, SetRuntime(runtime): SetRuntime, ctx: &mut Self::Context) {
-        self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
-        self.desk.set_runtime(Some(Arc::clone(&runtime)));
-        self.runtime = Some(runtime);
-        self.pump(ctx);
-    }
-}
-
-/// How an agent's code goes away, and what that means for the messages in its hands.
-#[derive(Debug, Clone)]
-pub(crate) enum Departure {
-    /// It finishes them, where it can.
-    Left,
-    /// It gives them back: as if they had not been handed out.
-    GaveBack,
-    /// It was lost: the attempts have failed, and this is why.
-    Lost(String),
-}
-
-/// The agent's code goes away; the session stays for what arrives.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Leave(pub(crate) Departure);
-
-impl Handler<Leave> for Session {
-    type Result = ();
-
-    fn handle(&mut self, Leave(departure): Leave, ctx: &mut Self::Context) {
-        self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
-        self.desk.set_runtime(None);
-        self.runtime = None;
-        match departure {
-            Departure::Left => {}
-            Departure::GaveBack => self.give_back_all(),
-            Departure::Lost(reason) => self.lose_all(&reason),
+    fn wake(&self, wanted: bool) {
+        if self.waits.replace(false) || wanted {
+            self.send(Wake);
         }
-        self.offer_what_waits();
-        self.pump(ctx);
+    }
+
+    /// Whether the agent's code awaits this message out of band.
+    pub(crate) fn is_out_of_band(&self, by: &AgentId, message: &Envelope) -> bool {
+        let runtime = self.runtime.borrow();
+        runtime
+            .as_ref()
+            .is_some_and(|runtime| runtime.has_out_of_band() && runtime.is_out_of_band(by, message))
+    }
+
+    /// Whether the agent's code may get a message before its commit.
+    pub(crate) fn takes_uncommitted(&self) -> bool {
+        self.runtime.borrow().as_ref().is_some_and(|runtime| runtime.takes_uncommitted())
+    }
+
+    pub(crate) fn set_runtime(&self, runtime: Option<Arc<dyn AgentRuntime>>) {
+        *self.runtime.borrow_mut() = runtime;
+    }
+
+    pub(crate) fn set_waiting(&self, waits: bool) {
+        self.waits.set(waits);
+    }
+
+    /// Sends the session a message; `false` when it has ended or is full.
+    pub(crate) fn send<M>(&self, message: M) -> bool
+    where
+        M: actix::Message<Result: Send> + Send + 'static,
+        Session: actix::Handler<M>,
+    {
+        let session = self.session.borrow();
+        let sent = session.as_ref().map(|session| session.try_send(message));
+        let taken = matches!(sent, Some(Ok(())));
+        if !taken {
+            tracing::error!(agent = %self.agent, "session refused a message");
+        }
+        taken
+    }
+
+    pub(crate) fn session(&self) -> Option<Addr<Session>> {
+        self.session.borrow().clone()
     }
 }
 
-/// The session ends: whatever it holds goes to another one.
-#[derive(Message)]
-#[rtype(result = "Vec<QueueEntry<Arc<Content>>>")]
-pub(crate) struct HandOver(pub(crate) Departure);
+enum MailboxState {
+    Open(Rc<Mailbox>),
+    /// The session ended; messages being committed go to another mailbox of the agent.
+    Forwarded(MailboxId),
+}
 
-impl Handler<HandOver> for Session {
-    type Result = MessageResult<HandOver>;
+/// All mailboxes, by index.
+#[derive(Default)]
+pub(crate) struct Mailboxes {
+    all: RefCell<Vec<MailboxState>>,
+    /// Messages being committed that must not be delivered.
+    discarded: RefCell<HashSet<u64>>,
+}
 
-    fn handle(&mut self, HandOver(departure): HandOver, ctx: &mut Self::Context) -> Self::Result {
-        match departure {
-            // There is nobody any more whom the agent's code could tell that it has finished.
-            Departure::Left => drop(self.stop_unfinished()),
-            Departure::GaveBack => self.give_back_all(),
-            Departure::Lost(reason) => self.lose_all(&reason),
+impl Mailboxes {
+    pub(crate) fn open(&self, agent: AgentId, capacity: Slots) -> (MailboxId, Rc<Mailbox>) {
+        let mut all = self.all.borrow_mut();
+        // 2^32 sessions in one run of the bus are out of reach.
+        let number = MailboxId(u32::try_from(all.len()).unwrap_or(u32::MAX));
+        let mailbox = Rc::new(Mailbox {
+            agent,
+            capacity,
+            inbox: RefCell::default(),
+            session: RefCell::default(),
+            waits: Cell::new(false),
+            runtime: RefCell::default(),
+            attachment: Cell::new(0),
+            last_seen: Cell::new(None),
+            polls: RefCell::default(),
+        });
+        all.push(MailboxState::Open(Rc::clone(&mailbox)));
+        (number, mailbox)
+    }
+
+    pub(crate) fn set_session(mailbox: &Mailbox, session: Addr<Session>) {
+        *mailbox.session.borrow_mut() = Some(session);
+    }
+
+    pub(crate) fn get(&self, number: MailboxId) -> Option<Rc<Mailbox>> {
+        let all = self.all.borrow();
+        let mut at = number;
+        // Terminates: a mailbox is forwarded to one that is open, and an agent's first never
+        // closes.
+        loop {
+            match all.get(at.0 as usize)? {
+                MailboxState::Open(mailbox) => return Some(Rc::clone(mailbox)),
+                MailboxState::Forwarded(to) => at = *to,
+            }
         }
-        ctx.stop();
-        MessageResult(self.desk.inbox.borrow_mut().drain())
+    }
+
+    /// Closes a mailbox; messages being committed for it go to `to`.
+    pub(crate) fn forward(&self, number: MailboxId, to: MailboxId) {
+        if let Some(state) = self.all.borrow_mut().get_mut(number.0 as usize) {
+            *state = MailboxState::Forwarded(to);
+        }
+    }
+
+    /// Sets the capacity of every mailbox.
+    pub(crate) fn set_limits(&self, limits: InboxLimits) {
+        for state in self.all.borrow().iter() {
+            if let MailboxState::Open(mailbox) = state {
+                mailbox.capacity.set_limits(limits);
+            }
+        }
+    }
+
+    /// Reserves capacity in a mailbox; `exempt` messages may exceed its limit.
+    pub(crate) fn take_slot(
+        &self,
+        number: MailboxId,
+        exempt: bool,
+        bytes: usize,
+    ) -> Result<Outcome, InboxFull> {
+        match self.all.borrow().get(number.0 as usize) {
+            Some(MailboxState::Open(mailbox)) if exempt => {
+                mailbox.capacity.take_exempt(bytes)?;
+                Ok(Outcome::Queued)
+            }
+            Some(MailboxState::Open(mailbox)) => mailbox.capacity.take(bytes),
+            _ => Err(InboxFull::Messages { limit: 0 }),
+        }
+    }
+
+    /// Marks a message that is being committed as not to be delivered.
+    pub(crate) fn discard_on_commit(&self, seq: u64) {
+        self.discarded.borrow_mut().insert(seq);
+    }
+
+    /// Whether the message was discarded; clears the mark.
+    pub(crate) fn take_discarded(&self, seq: u64) -> bool {
+        self.discarded.borrow_mut().remove(&seq)
+    }
+
+    /// Delivers a durable message into each mailbox.
+    pub(crate) fn deliver(&self, to: &[MailboxId], stored: &Arc<StoredMessage>) {
+        if self.take_discarded(stored.seq) {
+            return self.release(to, stored.size());
+        }
+        let all = self.all.borrow();
+        for number in to {
+            match all.get(number.0 as usize) {
+                Some(MailboxState::Open(mailbox)) => mailbox.enqueue(stored.entry(0)),
+                // The reserved capacity went with the session; the message takes capacity where it
+                // goes now.
+                _ => drop(self.get(*number).map(|mailbox| mailbox.requeue(stored.entry(0)))),
+            }
+        }
+    }
+
+    /// Whether all of the mailboxes take a message before its commit.
+    pub(crate) fn all_take_uncommitted(&self, to: &[MailboxId]) -> bool {
+        let all = self.all.borrow();
+        let takes = |number: &MailboxId| match all.get(number.0 as usize) {
+            Some(MailboxState::Open(mailbox)) => mailbox.takes_uncommitted(),
+            _ => false,
+        };
+        !to.is_empty() && to.iter().all(takes)
+    }
+
+    /// Takes back a message that was delivered before its commit failed.
+    pub(crate) fn retract(&self, to: &[MailboxId], seq: u64) {
+        for mailbox in to.iter().filter_map(|number| self.get(*number)) {
+            let mut inbox = mailbox.inbox.borrow_mut();
+            if let Some(taken) = inbox.acknowledge(seq).or_else(|| inbox.withdraw(seq)) {
+                mailbox.capacity.free(taken.bytes);
+            }
+            drop(inbox);
+            if let Some(session) = mailbox.session() {
+                // Beyond the limit of the session's queue: capacity that is not returned is lost.
+                session.do_send(Retracted(seq));
+            }
+        }
+    }
+
+    /// Releases capacity reserved for a message of this size that is not delivered.
+    pub(crate) fn release(&self, to: &[MailboxId], bytes: usize) {
+        let all = self.all.borrow();
+        for number in to {
+            if let Some(MailboxState::Open(mailbox)) = all.get(number.0 as usize) {
+                mailbox.capacity.free(bytes);
+            }
+        }
     }
 }

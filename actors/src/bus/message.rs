@@ -1,4 +1,4 @@
-//! A message inside the bus: read once at the edge, shared from then on.
+//! A message inside the bus: parsed once by its caller and shared from then on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -9,24 +9,24 @@ use a2a_protocol::{AgentId, Envelope, Kind, MessageIds, Report, Trace, TraceId};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
-/// Bytes at the door, read on the caller's own thread.
+/// A message before admission, parsed on the caller's own thread.
 #[derive(Debug)]
 pub struct Submission {
     pub(crate) message: Result<Arc<Envelope>, Report>,
     pub(crate) bytes: Arc<[u8]>,
-    /// What could be read of a message that is refused; its own ids say it for the others.
+    /// Ids that could be read of an invalid message; empty for a valid one, which has its own.
     pub(crate) ids: MessageIds,
     pub(crate) fingerprints: Fingerprints,
-    /// How many bytes came, also where fewer are kept.
+    /// Bytes received, also where fewer are kept.
     pub(crate) size: usize,
-    /// When the bus had them in hand.
+    /// When the bus had received the bytes.
     pub(crate) since: Instant,
-    /// The trace that its sender gave, where that is not the one of its conversation.
+    /// Trace context of the sender, where it differs from that of the conversation.
     pub(crate) trace: Option<Arc<Trace>>,
 }
 
 impl Submission {
-    /// Reads JSON bytes, in hand since `since`; what is wrong with them is the router's to answer.
+    /// Parses JSON bytes received at `since`; the router reports what is wrong with them.
     #[must_use]
     pub fn from_json(bytes: &[u8], since: Instant) -> Self {
         let message = Envelope::parse(bytes).map(Arc::new);
@@ -39,7 +39,7 @@ impl Submission {
         Self { message, bytes, ids, fingerprints, size, since, trace: None }
     }
 
-    /// Bytes that were not read to their end because there are `total`, too many.
+    /// The first bytes of a message that is refused because its `total` size exceeds the limit.
     #[must_use]
     pub fn too_large(beginning: &[u8], total: usize, since: Instant) -> Self {
         Self {
@@ -53,13 +53,14 @@ impl Submission {
         }
     }
 
-    /// Whether the message keeps the rules of the protocol.
+    /// Whether the message conforms to the protocol.
     #[must_use]
     pub const fn is_valid(&self) -> bool {
         self.message.is_ok()
     }
 
-    /// Takes a typed message; one whose fields contradict each other is read again to say why.
+    /// Takes a typed message. One whose fields contradict each other is parsed again for its
+    /// violations.
     #[must_use]
     pub fn from_message(message: Envelope, since: Instant) -> Self {
         let bytes = message.to_json();
@@ -72,7 +73,7 @@ impl Submission {
         Self { message, bytes, ids, fingerprints, size, since, trace: None }
     }
 
-    /// The same as part of a trace that its sender gave.
+    /// The same submission as part of the sender's trace.
     #[must_use]
     pub fn with_trace(mut self, trace: Option<Arc<Trace>>) -> Self {
         let conversation = self.message.as_ref().ok().map(|message| message.correlation_id);
@@ -81,14 +82,14 @@ impl Submission {
         self
     }
 
-    /// The trace it belongs to; `None` when its sender gave none and it cannot be read.
+    /// Trace of the message; `None` when the sender gave none and the message cannot be parsed.
     #[must_use]
     pub fn trace_id(&self) -> Option<TraceId> {
         let of_conversation = || self.message.as_ref().ok().map(|m| TraceId::of(m.correlation_id));
         self.trace.as_ref().map(|trace| trace.id()).or_else(of_conversation)
     }
 
-    /// What it is, if it can be read.
+    /// Kind of the message; `None` when it cannot be parsed.
     pub(crate) fn kind(&self) -> Option<Kind> {
         self.message.as_ref().ok().map(|message| message.kind())
     }
@@ -97,78 +98,81 @@ impl Submission {
 /// A message as its recipient gets it.
 #[derive(Clone)]
 pub struct Delivery {
-    /// The number of its record in the log.
+    /// Sequence number of the message's record.
     pub seq: u64,
-    /// Who sent it, as the bus verified it; never taken from the message.
+    /// Sender as verified by the bus; never taken from the message.
     pub sender: AgentId,
-    /// Which attempt this is, from 1.
+    /// Number of this attempt, from 1.
     pub attempt: u32,
     /// The message.
     pub message: Arc<Envelope>,
-    /// The message's own bytes.
+    /// Bytes of the message as received.
     pub bytes: Arc<[u8]>,
-    /// When the bus took it.
+    /// When the bus accepted it.
     pub(crate) accepted: DateTime<Utc>,
-    /// The attempt to handle it; none when somebody outside has it.
-    pub(crate) call: Option<Arc<Call>>,
-    /// The trace that its sender gave, where that is not the one of its conversation.
-    pub(crate) given: Option<Arc<Trace>>,
+    /// State of the attempt; `None` for an agent that polls.
+    pub(crate) attempt_state: Option<Arc<AttemptState>>,
+    /// Trace context of the sender, where it differs from that of the conversation.
+    pub(crate) sender_trace: Option<Arc<Trace>>,
 }
 
-/// The place of a message in the trace it belongs to.
-fn place(given: Option<&Arc<Trace>>, message: &Envelope) -> Trace {
+/// Position of a message in its trace.
+fn position(sender_trace: Option<&Arc<Trace>>, message: &Envelope) -> Trace {
     let step = message.message_id.as_uuid();
-    match given {
-        Some(given) => given.step(step),
+    match sender_trace {
+        Some(sender_trace) => sender_trace.step(step),
         None => Trace::of(message.correlation_id, step),
     }
 }
 
 impl Delivery {
-    /// Its place in the trace it belongs to: the one its sender gave, else that of its
-    /// conversation. What is sent because of this delivery belongs below it.
+    /// Position in its trace: the sender's, else that of the conversation. Messages sent because of
+    /// this delivery are children of it.
     #[must_use]
     pub fn trace(&self) -> Trace {
-        place(self.given.as_ref(), &self.message)
+        position(self.sender_trace.as_ref(), &self.message)
     }
 
-    /// Waits until the task this delivery asks for is called off; for ever if it is not.
+    /// Waits until the task that this delivery requests is cancelled; for ever if it is not.
     pub async fn cancelled(&self) {
-        match &self.call {
-            Some(call) => call.cancelled().await,
+        match &self.attempt_state {
+            Some(attempt_state) => attempt_state.cancelled().await,
             None => std::future::pending().await,
         }
     }
 
-    /// Whether the task this delivery asks for was called off.
+    /// Whether the task that this delivery requests was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.call.as_ref().is_some_and(|call| call.is_cancelled.load(Relaxed))
+        self.attempt_state
+            .as_ref()
+            .is_some_and(|attempt_state| attempt_state.is_cancelled.load(Relaxed))
     }
 }
 
-/// One attempt to handle a delivery, as the session and the agent's code both know it.
+/// State of one attempt, shared by the session and the agent's code.
 #[derive(Debug, Default)]
-pub(crate) struct Call {
-    /// Set when a thread takes the work up: waiting for one is not the handler's fault.
-    pub(crate) taken_up: AtomicBool,
+pub(crate) struct AttemptState {
+    /// Set when a thread starts the handler: time spent in the queue does not count against its
+    /// deadline.
+    pub(crate) started: AtomicBool,
     is_cancelled: AtomicBool,
-    told: Notify,
+    notify: Notify,
 }
 
-impl Call {
+impl AttemptState {
     pub(crate) fn cancel(&self) {
         self.is_cancelled.store(true, Relaxed);
-        self.told.notify_waiters();
+        self.notify.notify_waiters();
     }
 
     async fn cancelled(&self) {
-        let told = self.told.notified();
-        tokio::pin!(told);
-        // Asked first, so that a cancellation between the look and the wait is not missed.
-        told.as_mut().enable();
+        let notify = self.notify.notified();
+        tokio::pin!(notify);
+        // Registered before the check, so that a cancellation in between is not missed.
+        notify.as_mut().enable();
         if !self.is_cancelled.load(Relaxed) {
-            told.await;
+            notify.await;
         }
     }
 }
@@ -184,8 +188,8 @@ impl std::fmt::Debug for Delivery {
     }
 }
 
-/// Bytes of the messages that the bus holds, each counted once, however many recipients it has:
-/// on their way to the disk, in inboxes and as dead letters.
+/// Bytes of all messages held by the bus, each counted once however many recipients it has: being
+/// committed, in inboxes and as dead letters.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HeldBytes(Arc<AtomicUsize>);
 
@@ -200,7 +204,7 @@ impl HeldBytes {
     }
 }
 
-/// Counts as held for as long as it lives, which is as long as the content it is part of.
+/// Counts its bytes as held until it is dropped together with its message.
 #[derive(Debug)]
 struct Hold {
     all: HeldBytes,
@@ -213,24 +217,24 @@ impl Drop for Hold {
     }
 }
 
-/// What the bus keeps of a message: one of these, however many recipients.
+/// A message held by the bus, shared by all its recipients.
 #[derive(Debug)]
-pub(crate) struct Content {
+pub(crate) struct StoredMessage {
     pub(crate) seq: u64,
     pub(crate) by: AgentId,
     pub(crate) message: Arc<Envelope>,
     pub(crate) bytes: Arc<[u8]>,
-    /// The trace that its sender gave, where that is not the one of its conversation.
+    /// Trace context of the sender, where it differs from that of the conversation.
     pub(crate) trace: Option<Arc<Trace>>,
-    /// When the bus took it.
+    /// When the bus accepted it.
     pub(crate) accepted: DateTime<Utc>,
-    /// It survived a restart: whether an earlier attempt killed the process is not known.
+    /// Recovered after a restart: an earlier attempt may have killed the process.
     pub(crate) recovered: bool,
     _hold: Hold,
 }
 
-/// What a [`Content`] is made of.
-pub(crate) struct ContentParts {
+/// Fields of a new [`StoredMessage`].
+pub(crate) struct StoredMessageParts {
     pub(crate) seq: u64,
     pub(crate) by: AgentId,
     pub(crate) message: Arc<Envelope>,
@@ -240,25 +244,25 @@ pub(crate) struct ContentParts {
     pub(crate) recovered: bool,
 }
 
-impl Content {
-    /// A message that `held` counts from now until the last of its recipients is done with it.
-    pub(crate) fn new(parts: ContentParts, held: &HeldBytes) -> Arc<Self> {
-        let ContentParts { seq, by, message, bytes, trace, accepted, recovered } = parts;
+impl StoredMessage {
+    /// A message that `held` counts until its last recipient has released it.
+    pub(crate) fn new(parts: StoredMessageParts, held: &HeldBytes) -> Arc<Self> {
+        let StoredMessageParts { seq, by, message, bytes, trace, accepted, recovered } = parts;
         let hold = held.hold(bytes.len());
         Arc::new(Self { seq, by, message, bytes, trace, accepted, recovered, _hold: hold })
     }
 
-    /// How many bytes it is counted with.
+    /// Bytes with which it is counted.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Its place in the trace it belongs to.
+    /// Position in its trace.
     pub(crate) fn trace(&self) -> Trace {
-        place(self.trace.as_ref(), &self.message)
+        position(self.trace.as_ref(), &self.message)
     }
 
-    /// This message on its way to one recipient.
+    /// Queue entry of this message for one recipient.
     pub(crate) fn entry(self: &Arc<Self>, attempts: u32) -> QueueEntry<Arc<Self>> {
         QueueEntry {
             seq: self.seq,

@@ -1,4 +1,4 @@
-//! What the bus itself says: a late failure, a stopped conversation, a missed deadline.
+//! Notices of the bus itself: a late failure, a tripped circuit, a missed deadline.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use a2a_protocol::{
     Open, Priority, Protocol, Recipient, Sender, TaskId, Text,
 };
 
-/// The name under which the bus speaks; nobody else may use it.
+/// Sender of notices; reserved.
 pub(crate) const SYSTEM: &str = "system";
 
-/// What a notice is about.
+/// Subject of a notice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct About {
     pub(crate) conversation: CorrelationId,
     pub(crate) task: Option<TaskId>,
-    /// What happened, for programs.
+    /// What happened, machine-readable.
     pub(crate) event: Event,
-    /// The message it happened to.
+    /// The message concerned.
     pub(crate) message: Option<MessageId>,
 }
 
-/// A `status_update` from the bus to the sender of a message that was given up.
+/// A `status_update` from the bus to the sender of a dead-lettered message.
 ///
 /// `None` when the message came from the bus itself: notices are never answered.
 pub(crate) fn late_failure(
@@ -51,11 +51,11 @@ pub(crate) fn late_failure(
     notice(to, about, &text, reason, now)
 }
 
-/// A `status_update` to somebody whose conversation was stopped.
+/// A `status_update` to a participant of a conversation whose circuit opened.
 pub(crate) fn stopped(to: &AgentId, circuit: &Circuit, now: Now) -> Option<Envelope> {
     let conversation = match circuit.key {
         CircuitKey::Correlation(conversation) => conversation,
-        // It went through many conversations; this begins one of its own.
+        // The pair had many conversations; the notice starts its own.
         CircuitKey::Pair { .. } => CorrelationId::try_from(uuid::Uuid::now_v7()).ok()?,
     };
     let until = match circuit.until {
@@ -72,7 +72,7 @@ pub(crate) fn stopped(to: &AgentId, circuit: &Circuit, now: Now) -> Option<Envel
     notice(to, about, &text, &circuit.evidence, now)
 }
 
-/// A `status_update` from the bus: something does not go on, and why.
+/// A `status_update` from the bus: work is blocked, and why.
 pub(crate) fn notice(
     to: &AgentId,
     about: About,
@@ -99,7 +99,7 @@ pub(crate) fn notice(
     })
 }
 
-/// What happened, so that programs need not read the sentence.
+/// The event, machine-readable, so that programs need not parse the sentence.
 fn metadata(about: About) -> Option<Open<Extensions>> {
     let notice = Notice { event: about.event, message_id: about.message };
     serde_json::from_value(serde_json::json!({ NOTICE_EXTENSION: notice })).ok()

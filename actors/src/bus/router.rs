@@ -1,135 +1,131 @@
-//! The router: every message passes it, once.
+//! Router: the actor that admits every message once and starts its commit.
 //!
-//! Edges send [`Route`]. The router asks the pipeline of `policy`, applies the verdict and
-//! hands the record to the audit; it waits for nothing. It owns the plain state of admission:
-//! the roster, the ids seen, the task ledger, the rate limits, the circuits, the places in
-//! the inboxes, the dead letters. What follows from a verdict beyond the receipt stands in the
-//! rooms of this folder.
+//! ```text
+//! Route ─▶ admit (policy) ─┬─ accepted   reserve capacity, record, commit, deliver
+//!                          ├─ duplicate  repeat the first receipt
+//!                          └─ refused    record or count it, receipt with the reason
+//! ```
+//!
+//! Callers send [`Route`]. The router asks the pipeline of `policy` for a verdict, applies it and
+//! hands the record to the commit buffer; it never waits. It owns the state of admission:
+//! directory, dedup index, task ledger, rate limits, circuits, reserved capacity and dead letters.
+//!
+//! - `admission` is the state that the pipeline reads, and what becomes of refusals;
+//!   `records` builds the records of both outcomes.
+//! - `sessions` attaches agent code to mailboxes and chooses the mailbox of a delivery.
+//! - `directory` changes the list of agents and `directory_views` reads it.
+//! - `assignments` applies ledger changes and deadlines, `assignment_queries` reads the ledger.
+//! - `dead_letters` and `circuits` keep what was refused for good or is stopped.
+//! - `inspection` reads load and inboxes; `restore` rebuilds everything after a restart.
 
 mod admission;
-mod agents;
-mod assess;
+mod assignment_queries;
 mod assignments;
-mod attach;
 mod circuits;
-mod closed;
 mod dead_letters;
-mod load;
-mod names;
-mod peek;
-mod reach;
+mod directory;
+mod directory_views;
+mod inspection;
 mod records;
-mod refusals;
-mod reload;
-mod removal;
-mod reply;
+mod restore;
 mod sessions;
 
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use a2a_journal::{Alive, EventLine, Line, Recovered};
+use a2a_journal::{Alive, Line, Recovered};
 use a2a_policy::{
-    Accepted, AccessRules, AgentKey, Breaker, Caller, Circuit, InboxLimits, Incoming, Ledger, Now,
-    Profile, QueueEntry, RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo,
-    Verdict, admit,
+    Accepted, AccessRules, Breaker, Caller, InboxLimits, Incoming, Ledger, Now, RateLimits,
+    Refusals, Roster, Seen, SeenIds, Undo, Verdict, admit,
 };
-use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
+use a2a_protocol::{MessageId, Outcome, Receipt};
 use actix::prelude::*;
+use tokio::sync::oneshot;
 
-use crate::bus::clock::Clock;
-use crate::bus::commit::effects::{self, Health, Then};
+use crate::LiveSettings;
+use crate::bus::commit::effects::{self, JournalHealth, OnCommit, PendingDelivery};
 use crate::bus::commit::writer::Append;
-use crate::bus::context::Shared;
-use crate::bus::mailbox::Session;
-use crate::bus::mailbox::{Desk, DeskNo, Desks};
-use crate::bus::message::{Content, ContentParts, Submission};
+use crate::bus::context::{BusContext, Clock};
+use crate::bus::mailbox::MailboxId;
+use crate::bus::message::{StoredMessage, StoredMessageParts, Submission};
 
-use dead_letters::{Dead, DeadLetters};
-use records::{Kept, RestoredContents, message_line};
-use sessions::Sessions;
-
-pub use agents::{AgentView, Presence, RegisterError};
-pub(crate) use agents::{Explain, FindAgent, ListAgents, Register};
-pub(crate) use assess::{Assess, Assessed, AttachAside, Charge};
-pub(crate) use assignments::{
-    CancelTask, CompareLedger, FindTask, Ledgered, ListTasks, RecordDeleted, UnheardAnswers,
-};
-pub use assignments::{TaskFilter, TaskPlace};
-pub use attach::InboxError;
-pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
+pub use assignment_queries::{TaskCursor, TaskFilter};
 pub use circuits::{CircuitView, circuit_fact};
-pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
-pub(crate) use closed::AskWhetherClosed;
 pub use dead_letters::DeadLetterView;
-pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
-pub use load::BusLoad;
-pub(crate) use load::{Measure, Measured};
-pub(crate) use names::{ClaimNames, FindName};
-pub(crate) use peek::Look;
-pub use peek::{DeliveryView, InboxView};
-pub(crate) use reach::AskReach;
-pub use reach::Reach;
-pub(crate) use refusals::{Deny, WriteCounted};
-pub(crate) use reload::Reload;
-pub(crate) use removal::RemoveAgent;
-pub use removal::RemoveError;
-pub(crate) use reply::Reply;
+pub use directory::{RegisterError, RemoveError};
+pub use directory_views::{AgentView, Presence, ReachableAgents};
+pub use inspection::{BusLoad, DeliveryView, InboxView};
+pub use sessions::InboxError;
 
-/// Entries of a list that one message looks at: a list of any length holds the bus up no longer
-/// than a few messages do.
-const PART: usize = 512;
+pub(crate) use admission::{Assess, Assessed, Charge, Deny, WriteCounted};
+pub(crate) use assignment_queries::{
+    CompareLedger, FindTask, LedgerComparison, ListTasks, UnacknowledgedAnswers,
+};
+pub(crate) use assignments::{CancelTask, RecordDeleted};
+pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
+pub(crate) use dead_letters::{AttemptsExhausted, ListDeadLetters, ResolveDeadLetter};
+pub(crate) use directory::{ClaimNames, Register, RemoveAgent};
+pub(crate) use directory_views::{Explain, FindAgent, FindName, ListAgents, ListReachable};
+pub(crate) use inspection::{LoadPart, PeekInbox, ReadLoad};
+pub(crate) use sessions::{Attach, AttachInterceptor, Detach, ForInbox, MoveWaiting, SetPresent};
 
-/// A part of a list.
-pub(crate) struct Part<T, Place> {
+use dead_letters::DeadLetters;
+use records::message_line;
+use sessions::AgentSessions;
+
+/// Maximum entries of a list that one actor message scans, so that a list of any length does not
+/// block the bus longer than a few messages do.
+const MAX_SCAN: usize = 512;
+
+/// Part of a list.
+pub(crate) struct Part<T, Cursor> {
     pub(crate) found: Vec<T>,
     /// Where the next part begins; `None` at the end.
-    pub(crate) next: Option<Place>,
+    pub(crate) next: Option<Cursor>,
 }
 
-impl<T, Place> Default for Part<T, Place> {
+impl<T, Cursor> Default for Part<T, Cursor> {
     fn default() -> Self {
         Self { found: Vec::new(), next: None }
     }
 }
 
 pub(crate) struct Router {
-    shared: Rc<Shared>,
+    bus: Rc<BusContext>,
     _alive: Alive,
-    roster: Roster,
-    seen: SeenIds,
-    /// `None` when nobody keeps count of tasks.
+    directory: Roster,
+    dedup: SeenIds,
+    /// `None` when the ledger is disabled.
     ledger: Option<Ledger>,
-    limits: RateLimits,
+    rate_limits: RateLimits,
     breaker: Breaker,
-    /// These three begin as the settings say and can change while the bus runs.
+    /// These five start with the configured values and change with a reload.
     access: AccessRules,
     max_recipients: usize,
     inbox_limits: InboxLimits,
-    /// Bytes that all inboxes may hold together.
+    /// Maximum bytes in all inboxes together.
     pending_bytes: usize,
     dead_letter_bytes: usize,
     refusals: Refusals,
-    /// The sessions of each agent, beside the roster.
-    sessions: Vec<Sessions>,
+    /// Sessions of each agent, indexed by its key in the directory.
+    sessions: Vec<AgentSessions>,
     dead: DeadLetters,
-    /// How often an agent's code was attached.
+    /// Number of attachments of agent code so far.
     attachments: u64,
-    /// Places reserved for the message that is being admitted.
-    reserved: Vec<DeskNo>,
-    /// The timer for the next deadline, and when it goes off.
+    /// Mailboxes with capacity reserved for the message being admitted.
+    reserved: Vec<MailboxId>,
+    /// Timer for the next deadline, with that deadline.
     deadline: Option<(SpawnHandle, chrono::DateTime<chrono::Utc>)>,
-    /// A timer that writes down how many refusals were not is set.
-    counts_refusals: bool,
+    /// The timer that writes the number of suppressed refusals is set.
+    refusal_timer_set: bool,
     recovered: Option<Recovered>,
 }
 
 impl Router {
-    pub(crate) fn new(shared: Rc<Shared>, recovered: Recovered) -> Self {
-        let limits = RateLimits::new(shared.settings.rates);
-        let settings = &shared.settings;
-        let roster = Roster::new(settings.open, settings.max_agents);
+    pub(crate) fn new(bus: Rc<BusContext>, recovered: Recovered) -> Self {
+        let rate_limits = RateLimits::new(bus.settings.rates);
+        let settings = &bus.settings;
+        let directory = Roster::new(settings.open, settings.max_agents);
         let ledger = settings.ledger.enabled.then(|| Ledger::new(settings.ledger));
         let breaker = Breaker::new(settings.breaker.clone());
         Self {
@@ -138,12 +134,12 @@ impl Router {
             inbox_limits: settings.inbox_limits(),
             pending_bytes: settings.pending_bytes,
             dead_letter_bytes: settings.max_dead_letter_bytes,
-            _alive: shared.parts.endless("router"),
-            shared,
-            roster,
-            seen: SeenIds::default(),
+            _alive: bus.parts.endless("router"),
+            bus,
+            directory,
+            dedup: SeenIds::default(),
             ledger,
-            limits,
+            rate_limits,
             breaker,
             refusals: Refusals::default(),
             sessions: Vec::new(),
@@ -151,146 +147,12 @@ impl Router {
             attachments: 0,
             reserved: Vec::new(),
             deadline: None,
-            counts_refusals: false,
+            refusal_timer_set: false,
             recovered: Some(recovered),
         }
     }
 
-    /// Everything as it was before the restart.
-    fn restore(&mut self, recovered: Recovered, ctx: &mut Context<Self>) {
-        for (agent, profile) in self.shared.settings.agents.clone() {
-            self.know(agent, profile, true, ctx);
-        }
-        for (agent, profile) in self.shared.settings.built_in.clone() {
-            self.know(agent.clone(), profile, true, ctx);
-            self.roster.set_apart(&agent);
-        }
-        for agent in recovered.agents {
-            self.know(agent, Profile::default(), false, ctx);
-        }
-        for (key, value) in &recovered.facts {
-            self.restore_fact(key, value, ctx);
-        }
-        for seen in recovered.seen {
-            let remembered = Seen { seq: seen.seq, fingerprint: seen.fingerprint };
-            self.seen.insert(seen.message_id, remembered);
-        }
-        let mut contents = RestoredContents::new(self.shared.held.clone());
-        for p in recovered.pending {
-            let kept = Kept { trace: p.trace, time: p.time, message: &p.message };
-            let Some(entry) = contents.entry(p.seq, p.by, p.attempts, kept) else { continue };
-            self.presume(&p.agent_id, ctx);
-            if Roster::may_be_answered(&entry.by) {
-                self.presume(&entry.by, ctx);
-            }
-            if !names::is_answer(&entry) {
-                self.roster.confirm(&p.agent_id);
-            }
-            if self.is_called_off(&entry) {
-                self.settle_called_off(p.agent_id, &entry);
-            } else if entry.attempts >= self.shared.settings.retry.attempts {
-                // Each of them ended with the process; one more would, too.
-                let reason =
-                    "the last attempt did not come back: the bus was stopped or killed during it"
-                        .to_owned();
-                let agent = p.agent_id;
-                ctx.notify(GaveUp { agent, entry, reason, then: Then::Nothing });
-            } else {
-                self.deliver_again(&p.agent_id, entry);
-            }
-        }
-        // After what waits: a client never gets the name of an agent whose messages are there.
-        let clients = self.shared.settings.clients.clone();
-        self.claim_names(&clients);
-        for d in recovered.dead_letters {
-            let kept = Kept { trace: d.trace, time: d.time, message: &d.message };
-            if let Some(entry) = contents.entry(d.seq, d.by, d.attempts, kept) {
-                self.dead.insert((d.seq, d.agent_id), Dead { entry, reason: d.reason });
-            }
-        }
-    }
-
-    fn restore_fact(&mut self, key: &str, value: &str, ctx: &mut Context<Self>) {
-        let read = if let Some(Ok(id)) = key.strip_prefix(Task::KEY).map(str::parse) {
-            Task::from_kept(id, value).map(|task| {
-                if let Some(ledger) = &mut self.ledger {
-                    ledger.restore(task);
-                }
-            })
-        } else if key.starts_with(circuits::KEY) {
-            serde_json::from_str::<Circuit>(value).map(|circuit| drop(self.breaker.open(circuit)))
-        } else if let Some(Ok(agent)) = key.strip_prefix(agents::KEY).map(str::parse::<AgentId>) {
-            serde_json::from_str(value).map(|profile| drop(self.enter(agent, profile, ctx)))
-        } else {
-            tracing::warn!(key, "the journal holds a fact this version does not know");
-            return;
-        };
-        if let Err(error) = read {
-            tracing::error!(%error, key, "a fact in the journal can no longer be read");
-        }
-    }
-
-    /// Makes an agent known and gives it its first session; `true` when it was not.
-    fn know(
-        &mut self,
-        agent: AgentId,
-        profile: Profile,
-        listed: bool,
-        ctx: &mut Context<Self>,
-    ) -> bool {
-        let Some(key) = self.roster.insert(agent.clone(), profile, listed) else { return false };
-        if Roster::is_for_people(&agent) {
-            self.roster.set_apart(&agent);
-        }
-        // One that was removed and returns has its sessions still.
-        if key.index() == self.sessions.len() {
-            self.open_sessions(agent, ctx);
-        }
-        true
-    }
-
-    /// Gives the agent that was just entered into the roster its first session.
-    fn open_sessions(&mut self, agent: AgentId, ctx: &mut Context<Self>) {
-        debug_assert_eq!(self.roster.key(&agent).map(AgentKey::index), Some(self.sessions.len()));
-        let (first, _) = self.open_desk(agent, ctx);
-        self.sessions.push(Sessions {
-            first,
-            others: Vec::new(),
-            aside: None,
-            sticky: HashMap::new(),
-        });
-    }
-
-    fn open_desk(&mut self, agent: AgentId, ctx: &mut Context<Self>) -> (DeskNo, Rc<Desk>) {
-        let slots = Slots::new(self.inbox_limits, self.shared.settings.prompt_slots);
-        let (number, desk) = self.shared.desks.open(agent, slots);
-        let shared = Rc::clone(&self.shared);
-        let session = Session::new(Rc::clone(&desk), ctx.address(), shared);
-        Desks::seat(&desk, session.start());
-        (number, desk)
-    }
-
-    /// An agent that appears while the bus runs is known from then on, restarts included.
-    fn join(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
-        if self.know(agent.clone(), Profile::default(), false, ctx) {
-            let line = Line::Event(EventLine {
-                agent_id: Some(agent.clone()),
-                ..self.shared.event(Event::Joined)
-            });
-            self.shared.append(Append { line, then: Then::Nothing });
-        }
-    }
-
-    /// Delivers what was accepted earlier: after a restart, from an ended session, a dead letter.
-    fn deliver_again(&mut self, agent: &AgentId, entry: QueueEntry<Arc<Content>>) {
-        let Some(key) = self.roster.key(agent) else { return };
-        let (by, message) = (&entry.by, &entry.item.message);
-        let number = self.sessions[key.index()].choose(by, message, &self.shared.desks);
-        if let Some(desk) = self.shared.desks.get(number) {
-            desk.arrive_again(entry);
-        }
-    }
-
+    /// Admits a submission and applies the verdict.
     fn route(
         &mut self,
         caller: &Caller,
@@ -298,7 +160,7 @@ impl Router {
         reply: Option<Reply>,
         ctx: &mut Context<Self>,
     ) {
-        let now = self.shared.clock.now();
+        let now = self.bus.clock.now();
         let _span = tracing::debug_span!(
             "route",
             trace = submission.trace_id().map(tracing::field::display),
@@ -306,15 +168,15 @@ impl Router {
                 submission.message.as_ref().ok().map(|m| tracing::field::display(m.message_id)),
         )
         .entered();
-        // What the bus has to say is said, even while it stops.
-        if let Some(reason) = self.closed().filter(|_| *caller != Caller::Bus) {
+        // The bus itself may send even while it stops.
+        if let Some(reason) = self.unavailable().filter(|_| *caller != Caller::Bus) {
             let mut receipt = records::unnumbered_receipt(&submission, now);
             receipt.outcome = Outcome::Unavailable;
             receipt.reason = Some(reason.to_owned());
             receipt.retry_after_ms = Some(1_000);
-            self.shared.stats.answered(submission.kind(), receipt.outcome);
+            self.bus.stats.answered(submission.kind(), receipt.outcome);
             if let Some(reply) = reply {
-                reply.give(receipt);
+                reply.send(receipt);
             }
             return;
         }
@@ -328,62 +190,69 @@ impl Router {
         if let (Verdict::Accepted(_), Ok(message)) = (&verdict, &submission.message)
             && Roster::may_be_answered(&message.from.agent_id)
         {
-            // On record before the message: whoever has a receipt can be answered after a crash.
+            // Recorded before the message: a sender with a receipt can be answered after a crash.
             self.join(&message.from.agent_id, ctx);
         }
         match verdict {
             Verdict::Accepted(accepted) => {
                 self.accept(caller, accepted, submission, reply, now, ctx)
             }
-            Verdict::Duplicate { seq } => {
-                let by = records::sender(caller, &submission);
-                let size = records::refusal_size(&submission, 0, &[]);
-                if !self.refusals.is_written(by.as_ref(), Outcome::Duplicate, size, now) {
-                    let receipt = records::unnumbered_receipt(&submission, now);
-                    let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
-                    self.count_refusals(ctx);
-                    self.shared.stats.answered(submission.kind(), receipt.outcome);
-                    effects::answer_again(Arc::clone(&self.shared.reader), receipt, seq, reply);
-                    return;
-                }
-                let receipt =
-                    Receipt { outcome: Outcome::Duplicate, ..self.receipt(&submission, now) };
-                let line = message_line(
-                    &receipt,
-                    caller,
-                    &submission,
-                    now,
-                    Clock::since(submission.since),
-                );
-                let kind = submission.kind();
-                let then = Then::FirstReceipt { receipt, kind, first: seq, reply };
-                self.shared.append(Append { line: Line::Message(line), then });
-            }
+            Verdict::Duplicate { seq } => self.repeat(caller, seq, &submission, reply, now, ctx),
             Verdict::Refused(refusal) => self.refuse(caller, refusal, &submission, reply, now, ctx),
         }
     }
 
-    /// Why nothing can be taken at all.
-    fn closed(&self) -> Option<&'static str> {
-        if self.shared.stopping.get() {
+    /// Why nothing can be accepted now; `None` when the bus accepts messages.
+    fn unavailable(&self) -> Option<&'static str> {
+        if self.bus.stopping.get() {
             return Some("The bus is stopping. Send the message again when it is back.");
         }
-        if self.shared.gauge.health.get() != Health::Writing {
+        if self.bus.journal_status.health.get() != JournalHealth::Writing {
             return Some(
                 "The bus cannot write its journal right now. Nothing was accepted; send the message again later.",
             );
         }
-        (self.shared.gauge.waiting.get() >= self.shared.settings.uncommitted_limit).then_some(
-            "More messages wait for the disk than the bus holds. Send the message again later.",
-        )
+        (self.bus.journal_status.uncommitted.get() >= self.bus.settings.uncommitted_limit)
+            .then_some(
+                "More messages wait for the disk than the bus holds. Send the message again later.",
+            )
     }
 
+    /// A receipt with the next sequence number.
     fn receipt(&self, submission: &Submission, now: Now) -> Receipt {
         let mut receipt = records::unnumbered_receipt(submission, now);
-        receipt.seq = Some(self.shared.next_seq());
+        receipt.seq = Some(self.bus.next_seq());
         receipt
     }
 
+    /// Repeats the receipt of record `first`. The duplicate is recorded, or counted like a refusal.
+    fn repeat(
+        &mut self,
+        caller: &Caller,
+        first: u64,
+        submission: &Submission,
+        reply: Option<Reply>,
+        now: Now,
+        ctx: &mut Context<Self>,
+    ) {
+        let (by, kind) = (records::sender(caller, submission), submission.kind());
+        let size = records::refusal_size(submission, 0, &[]);
+        let outcome = Outcome::Duplicate;
+        if self.refusals.is_written(by.as_ref(), outcome, size, now) {
+            let receipt = Receipt { outcome, ..self.receipt(submission, now) };
+            let took = Clock::since(submission.since);
+            let line = Line::Message(message_line(&receipt, caller, submission, now, took));
+            let on_commit = OnCommit::FirstReceipt { receipt, kind, first, reply };
+            self.bus.append(Append { line, on_commit });
+        } else {
+            let receipt = Receipt { outcome, ..records::unnumbered_receipt(submission, now) };
+            self.count_refusals(ctx);
+            self.bus.stats.answered(kind, outcome);
+            effects::repeat_first_receipt(Arc::clone(&self.bus.reader), receipt, first, reply);
+        }
+    }
+
+    /// Applies the ledger change and starts the commit of an admitted message.
     fn accept(
         &mut self,
         caller: &Caller,
@@ -394,7 +263,7 @@ impl Router {
         ctx: &mut Context<Self>,
     ) {
         if let Some(key) = accepted.closes {
-            self.closed_circuit(&key, "the conversation moves again");
+            self.record_circuit_closed(&key, "the conversation moves again");
         }
         let mut receipt = self.receipt(&submission, now);
         receipt.outcome = accepted.outcome;
@@ -410,9 +279,9 @@ impl Router {
             ledger.note_news(&message, now);
         }
         let fingerprint = submission.fingerprints.message;
-        self.seen.insert(message.message_id, Seen { seq, fingerprint });
+        self.dedup.insert(message.message_id, Seen { seq, fingerprint });
         let (by, kind) = (message.from.agent_id.clone(), Some(message.kind()));
-        let content = ContentParts {
+        let stored = StoredMessageParts {
             seq,
             by,
             message,
@@ -421,95 +290,16 @@ impl Router {
             accepted: now.utc,
             recovered: false,
         };
-        let content = Content::new(content, &self.shared.held);
+        let stored = StoredMessage::new(stored, &self.bus.held);
         let to = std::mem::take(&mut self.reserved);
-        let ahead = self.shared.desks.take_ahead(&to);
-        if ahead {
-            // Sessions look at their desks later: whatever they write comes behind this line.
-            self.shared.desks.deliver(&to, &content);
+        let delivered_early = self.bus.mailboxes.all_take_uncommitted(&to);
+        if delivered_early {
+            // Sessions run later: whatever they write follows this record.
+            self.bus.mailboxes.deliver(&to, &stored);
         }
-        let content = Some(content);
-        let then = Then::Receipt { receipt, kind, reply, to, content, ahead, undo };
-        self.shared.append(Append { line: Line::Message(line), then });
-    }
-
-    fn refuse(
-        &mut self,
-        caller: &Caller,
-        refusal: Refusal,
-        submission: &Submission,
-        reply: Option<Reply>,
-        now: Now,
-        ctx: &mut Context<Self>,
-    ) {
-        self.shared.desks.release(&std::mem::take(&mut self.reserved), submission.bytes.len());
-        let opens = refusal.opens;
-        let by = records::sender(caller, submission);
-        let size = records::refusal_size(submission, refusal.recipients.len(), &refusal.errors);
-        let written = self.refusals.is_written(by.as_ref(), refusal.outcome, size, now);
-        let mut receipt = if written {
-            self.receipt(submission, now)
-        } else {
-            records::unnumbered_receipt(submission, now)
-        };
-        receipt.outcome = refusal.outcome;
-        receipt.recipients = refusal.recipients.into();
-        receipt.reason = Some(refusal.reason);
-        receipt.retry_after_ms = refusal.retry_after_ms;
-        receipt.circuit = refusal.circuit;
-        receipt.errors = refusal.errors;
-        if written {
-            let line = Line::Message(message_line(
-                &receipt,
-                caller,
-                submission,
-                now,
-                Clock::since(submission.since),
-            ));
-            let (kind, to) = (submission.kind(), Vec::new());
-            let (content, ahead, undo) = (None, false, None);
-            let then = Then::Receipt { receipt, kind, reply, to, content, ahead, undo };
-            self.shared.append(Append { line, then });
-        } else {
-            self.shared.stats.refused.add(1);
-            self.shared.stats.answered(submission.kind(), receipt.outcome);
-            self.count_refusals(ctx);
-            if let Some(reply) = reply {
-                reply.give(receipt);
-            }
-        }
-        // After the record of the message that was one too many.
-        if let Some(circuit) = opens {
-            self.open_circuit(*circuit, now, ctx);
-        }
-    }
-
-    /// The session that messages for somebody outside come from.
-    fn first_desk(
-        &mut self,
-        agent: &AgentId,
-        ctx: &mut Context<Self>,
-    ) -> Result<(AgentKey, Rc<Desk>), InboxError> {
-        if !Roster::may_be_answered(agent) {
-            return Err(InboxError::NoSuchAgent);
-        }
-        if !Roster::is_for_people(agent) {
-            self.roster.agent_may_be_called(agent).map_err(|_| InboxError::NameTaken)?;
-            self.roster.confirm(agent);
-        }
-        if !self.roster.contains(agent) {
-            if !self.roster.admits(agent) && !Roster::is_for_people(agent) {
-                return Err(InboxError::NoSuchAgent);
-            }
-            if self.closed().is_some() {
-                return Err(InboxError::Closed);
-            }
-            self.join(agent, ctx);
-        }
-        let key = self.roster.key(agent).ok_or(InboxError::NoSuchAgent)?;
-        let first = self.sessions[key.index()].first;
-        let desk = self.shared.desks.get(first).ok_or(InboxError::NoSuchAgent)?;
-        Ok((key, desk))
+        let delivery = Some(PendingDelivery { to, stored, delivered_early, undo });
+        let on_commit = OnCommit::Receipt { receipt, kind, reply, delivery };
+        self.bus.append(Append { line: Line::Message(line), on_commit });
     }
 }
 
@@ -517,15 +307,15 @@ impl Actor for Router {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.set_mailbox_capacity(1 << 20); // every caller waits for its receipt
+        ctx.set_mailbox_capacity(1 << 20); // each caller waits for its receipt
         if let Some(recovered) = self.recovered.take() {
             self.restore(recovered, ctx);
-            self.watch_deadlines(ctx);
+            self.schedule_deadline(ctx);
         }
     }
 }
 
-/// A message at the door.
+/// A submission with the reply for its receipt.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Route {
@@ -542,7 +332,26 @@ impl Handler<Route> for Router {
     }
 }
 
-/// A message that was admitted could not be made durable.
+/// Destination of a receipt, used once the record is durable.
+pub(crate) enum Reply {
+    /// A waiting caller.
+    Caller(oneshot::Sender<Receipt>),
+    /// A continuation, which needs no waiting task.
+    Callback(Box<dyn FnOnce(Receipt) + Send>),
+}
+
+impl Reply {
+    pub(crate) fn send(self, receipt: Receipt) {
+        match self {
+            // A caller that went away does not need the receipt; the message is accepted all the
+            // same.
+            Self::Caller(caller) => drop(caller.send(receipt)),
+            Self::Callback(callback) => callback(receipt),
+        }
+    }
+}
+
+/// The record of an admitted message could not be written.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Forget {
@@ -554,9 +363,53 @@ impl Handler<Forget> for Router {
     type Result = ();
 
     fn handle(&mut self, Forget { id, undo }: Forget, _: &mut Self::Context) {
-        self.seen.remove(&id);
+        self.dedup.remove(&id);
         if let (Some(undo), Some(ledger)) = (undo, &mut self.ledger) {
             ledger.undo(undo);
+        }
+    }
+}
+
+/// Asks why any message sent now would be refused; `None` when the bus accepts messages.
+#[derive(Message)]
+#[rtype(result = "Option<&'static str>")]
+pub(crate) struct AskUnavailable;
+
+impl Handler<AskUnavailable> for Router {
+    type Result = Option<&'static str>;
+
+    fn handle(&mut self, _: AskUnavailable, _: &mut Self::Context) -> Self::Result {
+        self.unavailable()
+    }
+}
+
+/// Replaces the settings. One message, so that no submission is judged by half of the old ones.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Reload(pub(crate) LiveSettings);
+
+impl Handler<Reload> for Router {
+    type Result = ();
+
+    fn handle(&mut self, Reload(settings): Reload, ctx: &mut Self::Context) {
+        let inbox_limits = settings.inbox_limits();
+        let LiveSettings { agents, open, access, max_recipients, rates, breaker, .. } = settings;
+        self.rate_limits.reconfigure(rates, self.bus.clock.now());
+        self.breaker.reconfigure(breaker);
+        self.access = access;
+        self.max_recipients = max_recipients;
+        self.inbox_limits = inbox_limits;
+        self.bus.mailboxes.set_limits(inbox_limits);
+        self.pending_bytes = settings.pending_bytes;
+        self.dead_letter_bytes = settings.max_dead_letter_bytes;
+        let mut listed = agents;
+        for (agent, profile) in &self.bus.settings.built_in {
+            if !listed.iter().any(|(name, _)| name == agent) {
+                listed.push((agent.clone(), profile.clone()));
+            }
+        }
+        for (agent, profile) in self.directory.reconfigure(open, listed) {
+            self.ensure_agent(agent, profile, true, ctx);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What can be set about the bus.
+//! Settings of the bus.
 
 use std::time::Duration;
 
@@ -9,90 +9,91 @@ use a2a_protocol::AgentId;
 
 use crate::STALLED;
 
-/// The settings of a bus; the defaults are meant to be kept.
+/// Settings of a bus; the defaults suit most installations.
 #[derive(Debug, Clone)]
 pub struct BusSettings {
-    /// The agents that are known from the start.
+    /// Agents listed in the configuration.
     pub agents: Vec<(AgentId, Profile)>,
-    /// Agents that are part of the server: known whatever the directory says, reached by name only.
+    /// Agents that are part of the server: in the directory whatever the configuration lists, and
+    /// reached by name only.
     pub built_in: Vec<(AgentId, Profile)>,
-    /// A2A clients that have a token when the bus starts: no agent can have such a name.
+    /// A2A clients with a token at the start: no agent can have such a name.
     pub clients: Vec<AgentId>,
-    /// Names under which A2A callers without a name of their own send: always clients'.
+    /// Names under which A2A callers without a name of their own send; always clients.
     pub unnamed: Vec<AgentId>,
-    /// Whether senders nobody listed are admitted.
+    /// Whether senders that are not listed are admitted.
     pub open: bool,
-    /// How many agents there may be; beyond that nobody new is admitted.
+    /// Maximum number of agents; beyond it no new one is admitted.
     pub max_agents: usize,
-    /// How many dead letters are kept; beyond that the oldest are dropped.
+    /// Maximum number of dead letters; beyond it the oldest are dropped.
     pub max_dead_letters: usize,
-    /// Who may write to whom.
+    /// Rules for which agent may write to which.
     pub access: AccessRules,
-    /// How many agents one message may reach.
+    /// Maximum recipients of one message.
     pub max_recipients: usize,
-    /// How much agents may say.
+    /// Rate limits of senders.
     pub rates: RateSettings,
-    /// When a conversation goes in circles.
+    /// When the breaker opens a circuit.
     pub breaker: BreakerSettings,
-    /// How many tasks are kept.
+    /// Limits of the task ledger.
     pub ledger: LedgerSettings,
-    /// How often a delivery is tried.
+    /// Attempts per delivery and the backoff between them.
     pub retry: RetryPolicy,
-    /// How long a handler may take for one message.
+    /// Time limit of a handler for one message.
     pub handler_deadline: Duration,
-    /// How long a message taken over HTTP is kept for the one who took it.
+    /// Lease of a message taken over HTTP.
     pub lease: Duration,
-    /// How long an agent that takes its messages over HTTP counts as online after its last call.
+    /// How long an agent that polls counts as online after its last call.
     pub presence_grace: Duration,
-    /// Messages that may wait for one session.
+    /// Maximum messages waiting for one session.
     pub inbox_limit: usize,
-    /// Bytes of messages that may wait for one session.
+    /// Maximum bytes waiting for one session.
     pub inbox_bytes: usize,
-    /// Bytes of messages that the bus may hold for all agents together; one to several recipients
-    /// counts once.
+    /// Maximum bytes the bus holds for all agents together; a message to several recipients counts
+    /// once.
     pub pending_bytes: usize,
-    /// Bytes of dead letters that are kept; beyond that the oldest are dropped.
+    /// Maximum bytes of dead letters; beyond it the oldest are dropped.
     pub max_dead_letter_bytes: usize,
-    /// Messages that may wait for a session that is there and still count as delivered.
+    /// Messages that may wait for an attached session and still count as delivered.
     pub prompt_slots: usize,
-    /// Messages that may wait for the disk; beyond that the bus answers `unavailable`.
+    /// Maximum messages waiting for a commit; beyond it the bus answers `unavailable`.
     pub uncommitted_limit: usize,
-    /// Messages in one commit; of events, which are smaller, four times as many.
+    /// Maximum messages in one commit; of events, which are smaller, four times as many.
     pub batch_limit: usize,
-    /// Threads for agents' code.
+    /// Number of threads for agents' code.
     pub handler_threads: usize,
-    /// A commit that takes longer makes the bus not ready.
+    /// Commit time beyond which the bus is not ready.
     pub stalled_after: Duration,
 }
 
-/// What of the settings can change while the bus runs.
+/// Settings that can change while the bus runs.
 #[derive(Debug, Clone)]
 pub struct LiveSettings {
-    /// The agents that are listed.
+    /// Agents listed in the configuration.
     pub agents: Vec<(AgentId, Profile)>,
-    /// Whether senders nobody listed are admitted.
+    /// Whether senders that are not listed are admitted.
     pub open: bool,
-    /// Who may write to whom.
+    /// Rules for which agent may write to which.
     pub access: AccessRules,
-    /// How many agents one message may reach.
+    /// Maximum recipients of one message.
     pub max_recipients: usize,
-    /// How much agents may say.
+    /// Rate limits of senders.
     pub rates: RateSettings,
-    /// When a conversation goes in circles.
+    /// When the breaker opens a circuit.
     pub breaker: BreakerSettings,
-    /// Messages that may wait for one session.
+    /// Maximum messages waiting for one session.
     pub inbox_limit: usize,
-    /// Bytes of messages that may wait for one session.
+    /// Maximum bytes waiting for one session.
     pub inbox_bytes: usize,
-    /// Bytes of messages that the bus may hold for all agents together; one to several recipients
-    /// counts once.
+    /// Maximum bytes the bus holds for all agents together; a message to several recipients counts
+    /// once.
     pub pending_bytes: usize,
-    /// Bytes of dead letters that are kept; beyond that the oldest are dropped.
+    /// Maximum bytes of dead letters; beyond it the oldest are dropped.
     pub max_dead_letter_bytes: usize,
 }
 
 impl BusSettings {
-    /// The part of them that can change while the bus runs.
+    /// The settings that can change while the bus runs.
     #[must_use]
     pub fn live(&self) -> LiveSettings {
         LiveSettings {

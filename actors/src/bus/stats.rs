@@ -1,4 +1,4 @@
-//! What the bus has done since it started, counted where it happens; read from any thread.
+//! Counters of the bus since its start, readable from any thread.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::bus::commit::write_state::{STALLED, WriteState, Writing};
 
 macro_rules! stats {
     ($( #[doc = $doc:literal] $name:ident, )+) => {
-        /// What the bus has done since it started; read at any time from any thread.
+        /// Counters of the bus since its start; readable at any time from any thread.
         #[derive(Debug)]
         pub struct Stats {
             $( pub(crate) $name: Count, )+
@@ -37,13 +37,13 @@ macro_rules! stats {
                 }
             }
 
-            /// Whether the journal takes records; when not, nothing is accepted.
+            /// Whether the journal takes records; otherwise nothing is accepted.
             #[must_use]
             pub fn is_writing(&self) -> bool {
                 self.journal.is_writing()
             }
 
-            /// The same, and why not; a commit that takes very long counts as none.
+            /// State of the journal. A commit that exceeds the stall limit counts as stalled.
             #[must_use]
             pub fn journal(&self) -> Writing {
                 self.journal.now()
@@ -59,41 +59,41 @@ stats! {
     accepted,
     /// Messages refused.
     refused,
-    /// Messages that arrived in a session, one for each recipient.
+    /// Deliveries into mailboxes, one for each recipient.
     delivered,
-    /// Messages handled and settled.
+    /// Messages acknowledged.
     acknowledged,
     /// Attempts that failed.
     failed_attempts,
-    /// Messages given up.
+    /// Messages dead-lettered.
     dead_letters,
     /// Circuits opened.
     tripped,
-    /// Lines the bus owed its log and could not write before it stopped: acknowledgements, notices.
+    /// Records not written before the bus stopped: acknowledgements, notices.
     unwritten,
-    /// Tasks of the ledger marked overdue.
+    /// Assignments marked overdue.
     overdue,
 }
 
 impl Stats {
-    /// Answers given to messages, by kind (`None` where it could not be read) and outcome.
+    /// Receipts by kind (`None` for messages that could not be parsed) and outcome.
     pub fn messages(&self) -> impl Iterator<Item = (Option<Kind>, Outcome, u64)> {
         self.messages.iter()
     }
 
-    /// How long the disk took for each batch of lines.
+    /// Duration of each commit.
     #[must_use]
     pub fn commit_seconds(&self) -> &Histogram {
         &self.commit_seconds
     }
 
-    /// How many lines each of them had.
+    /// Records in each commit.
     #[must_use]
     pub fn commit_lines(&self) -> &Histogram {
         &self.commit_lines
     }
 
-    /// A message was answered.
+    /// Counts a receipt.
     pub(crate) fn answered(&self, kind: Option<Kind>, outcome: Outcome) {
         self.messages.count(kind, outcome);
     }
@@ -108,11 +108,11 @@ impl Count {
     }
 }
 
-/// The kinds, and one more for what has none.
+/// All kinds, and one more for messages without.
 const KINDS: usize = Kind::ALL.len() + 1;
 const OUTCOMES: usize = Outcome::ALL.len();
 
-/// A count for each kind and outcome: an addition where the message is, no table to look into.
+/// One counter for each kind and outcome, addressed without a lookup.
 #[derive(Debug, Default)]
 struct Messages([[Count; OUTCOMES]; KINDS]);
 
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_and_outcome_has_its_own_count() {
+    fn answer_counts_by_kind_and_outcome() {
         let stats = Stats::default();
         let kinds = || Kind::ALL.iter().copied().map(Some).chain([None]);
         let all = kinds().flat_map(|kind| Outcome::ALL.iter().map(move |outcome| (kind, *outcome)));

@@ -1,10 +1,10 @@
-//! Wires the actors, and stops them in order. The rooms are what can be asked of a bus: `inbox` for
-//! agents and their code, `oversight` for those who look after it.
+//! Handle of a running bus. `inbox` holds the calls of agents, `oversight` those of operators and
+//! of the gateway, `lifecycle` start and stop.
 
 mod inbox;
+mod lifecycle;
 mod oversight;
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,64 +13,56 @@ use a2a_journal::{Commit, Parts, Read, Recovered};
 use a2a_policy::{Caller, LedgerRefusal};
 use a2a_protocol::{Outcome, Receipt};
 use actix::prelude::*;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
-use crate::bus::clock::Clock;
-use crate::bus::commit::buffer::Tray;
-use crate::bus::commit::effects::{Audit, Close, Meet};
-use crate::bus::context::{Shared, offer_every_day};
-use crate::bus::lodging::{self, Landlord, Lodging};
-use crate::bus::mailbox::Desks;
-use crate::bus::message::HeldBytes;
+use self::lifecycle::{BusTasks, StopRequest, bus_tasks, run_until_stopped, wire};
 use crate::bus::router::Reply;
 use crate::bus::router::{
-    AskWhetherClosed, Assess, Assessed, Deny, ListCircuits, Measure, Measured, Reload, Route,
-    Router, WriteCounted,
+    AskUnavailable, Assess, Assessed, Deny, ListCircuits, LoadPart, ReadLoad, Reload, Route, Router,
 };
 use crate::{BusLoad, BusSettings, LiveSettings, Stats, Submission};
 
-/// The bus could not be started.
+/// Why the bus could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The threads for agents' code.
+    /// The handler threads failed to start.
     #[error("cannot start the threads for agents' code: {0}")]
     Handlers(std::io::Error),
-    /// The thread of the bus.
+    /// The bus thread failed to start.
     #[error("cannot start the thread of the bus: {0}")]
     Thread(std::io::Error),
-    /// It ended before it was ready.
+    /// The bus thread ended before it was ready.
     #[error("the bus ended before it was ready; its log says why")]
     EndedEarly,
 }
 
-/// A task could not be called off.
+/// Why a task could not be cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CancelError {
-    /// The ledger refuses.
+    /// The ledger refused.
     #[error(transparent)]
     Refused(#[from] LedgerRefusal),
-    /// The bus stops, or cannot write right now.
+    /// The bus is stopping, or cannot write its journal.
     #[error("the bus takes nothing right now; try again later")]
     Unavailable,
 }
 
-/// How long an acknowledgement may wait for the disk before its caller is told so. It is
-/// written all the same as soon as the disk allows.
+/// Longest wait of an acknowledgement for its commit. After that the caller gets an error; the
+/// record is written nevertheless as soon as the disk allows.
 const SETTLE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// No message can be sent any more.
+/// The router has ended; no message can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the router has ended")]
 pub struct RouterEnded;
 
-/// How a bus stopped.
+/// Result of a stop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stopped {
-    /// Handlers that were still at work when their time was up; their messages are delivered
-    /// again at the next start.
+    /// Handlers still at work at the deadline; their messages are redelivered at the next start.
     pub interrupted: usize,
-    /// Lines that the bus owed its log and the disk did not take: an acknowledgement among them is
-    /// forgotten, and its message comes again.
+    /// Records that the disk did not take. A message whose acknowledgement is among them is
+    /// redelivered.
     pub unwritten: u64,
 }
 
@@ -82,30 +74,25 @@ pub struct BusSystem {
     stats: Arc<Stats>,
     head: watch::Receiver<u64>,
     keeps_ledger: bool,
-    lodging: Lodging,
+    bus_tasks: BusTasks,
     stop: tokio::sync::mpsc::Sender<StopRequest>,
     parts: Parts,
 }
 
-struct StopRequest {
-    deadline: Duration,
-    reply: oneshot::Sender<Stopped>,
-}
-
-/// The thread of a bus, to wait for its end.
+/// Join handle of the bus thread.
 pub struct BusThread(JoinHandle<()>);
 
 impl BusThread {
     /// Waits until the bus has ended; call it after [`BusSystem::stop`].
     pub fn join(self) {
         if self.0.join().is_err() {
-            tracing::error!("the thread of the bus panicked");
+            tracing::error!("bus thread panicked");
         }
     }
 }
 
 impl BusSystem {
-    /// Starts a bus on a journal and what was recovered from it.
+    /// Starts a bus on a journal and the state recovered from it.
     ///
     /// # Errors
     /// When its threads cannot be started.
@@ -136,22 +123,22 @@ impl BusSystem {
                 let _alive = alive;
                 System::new().block_on(async move {
                     let wiring = wire(settings, journal, recovered, agents, counters, head_sender);
-                    let (lodging, landlord) = lodging::open();
-                    // Whoever gets the handle finds everything restored.
+                    let (bus_tasks, shutdown) = bus_tasks();
+                    // Answered after recovery: the handle is returned with everything restored.
                     let _ = wiring.router.send(ListCircuits).await;
-                    let _ = ready.send((wiring.router.clone(), lodging));
-                    run_until_stopped(wiring, landlord, stop_requests).await;
+                    let _ = ready.send((wiring.router.clone(), bus_tasks));
+                    run_until_stopped(wiring, shutdown, stop_requests).await;
                 });
-                // Agents' code runs as long as the bus; what blocks a thread is left behind.
+                // Agents' code runs as long as the bus; a blocked thread is abandoned.
                 handlers.shutdown_background();
             })
             .map_err(StartError::Thread)?;
-        let (router, lodging) = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
-        let system = Self { router, reader, stats, head, keeps_ledger, lodging, stop, parts };
+        let (router, bus_tasks) = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
+        let system = Self { router, reader, stats, head, keeps_ledger, bus_tasks, stop, parts };
         Ok((system, BusThread(thread)))
     }
 
-    /// Hands a message in and waits for its receipt.
+    /// Submits a message and waits for its receipt.
     pub async fn send(&self, caller: Caller, submission: Submission) -> Receipt {
         let (reply, receipt) = oneshot::channel();
         let route = Route { caller, submission, reply: Reply::Caller(reply) };
@@ -161,22 +148,22 @@ impl BusSystem {
         receipt.await.unwrap_or_else(|_| gone())
     }
 
-    /// Hands a message in; `then` gets its receipt, on whatever thread that comes.
+    /// Submits a message; `then` gets its receipt on the thread where it arises.
     pub(crate) fn send_then(
         &self,
         caller: Caller,
         submission: Submission,
         then: impl FnOnce(Receipt) + Send + 'static,
     ) {
-        let route = Route { caller, submission, reply: Reply::Then(Box::new(then)) };
+        let route = Route { caller, submission, reply: Reply::Callback(Box::new(then)) };
         if let Err(SendError::Closed(route) | SendError::Full(route)) = self.router.try_send(route)
         {
-            route.reply.give(gone());
+            route.reply.send(gone());
         }
     }
 
-    /// Whether a message that is sent later would be taken; it is charged now. Gives the submission
-    /// back for sending with [`Caller::Service`].
+    /// Checks whether a message that is sent later would be accepted, and charges it now. Returns
+    /// the submission for sending with [`Caller::Service`].
     ///
     /// # Errors
     /// The receipt of the refusal.
@@ -198,7 +185,7 @@ impl BusSystem {
         }
     }
 
-    /// Charges a call that brings so many bytes to who makes it; `None` when the bus has stopped.
+    /// Charges a call with this many bytes to its caller; `None` when the bus has stopped.
     pub(crate) async fn charge(
         &self,
         (from, to): (a2a_protocol::AgentId, a2a_protocol::AgentId),
@@ -208,59 +195,60 @@ impl BusSystem {
         self.router.send(crate::bus::router::Charge { from, to, counts, bytes }).await.ok()
     }
 
-    /// Gives the bus other settings while it runs; they hold for every message after this. Nothing
-    /// that waits, is connected or was counted is lost. `false` when the bus has stopped.
+    /// Replaces the settings; they apply to every later message. Waiting messages, connections and
+    /// counters are kept. `false` when the bus has stopped.
     pub async fn reload(&self, settings: LiveSettings) -> bool {
         self.router.send(Reload(settings)).await.is_ok()
     }
 
-    /// How much lies on the bus now; `None` when it has stopped.
+    /// Current load of the bus; `None` when it has stopped.
     pub async fn load(&self) -> Option<BusLoad> {
-        let Measured { mut load, mut next } = self.router.send(Measure { from: 0 }).await.ok()?;
+        let LoadPart { mut load, mut next } = self.router.send(ReadLoad { from: 0 }).await.ok()?;
         while let Some(from) = next {
-            let part = self.router.send(Measure { from }).await.ok()?;
-            load = load.and(part.load);
+            let part = self.router.send(ReadLoad { from }).await.ok()?;
+            load = load.merge(part.load);
             next = part.next;
         }
         Some(load)
     }
 
-    /// The thread of the bus, for others who speak with it all the time.
-    pub(crate) fn lodging(&self) -> &Lodging {
-        &self.lodging
+    /// Spawns tasks on the bus thread, for modules that exchange messages with the router all the
+    /// time.
+    pub(crate) fn bus_tasks(&self) -> &BusTasks {
+        &self.bus_tasks
     }
 
-    /// Whether only those who have a task in their hands can answer it.
+    /// Whether only the assignee of a task can answer it.
     pub(crate) fn keeps_ledger(&self) -> bool {
         self.keeps_ledger
     }
 
-    /// Puts on record that somebody came without a good token, or counts it with others. `reason`
-    /// is a sentence that does not hold what was shown.
+    /// Records a request without a valid token, or counts it with others. `reason` must not contain
+    /// the presented credential.
     pub fn note_denied(&self, reason: String) {
         if self.router.try_send(Deny(reason)).is_err() {
-            tracing::warn!("somebody came without a good token; the bus is too busy to note it");
+            tracing::warn!("request without a valid token was not recorded; the bus is overloaded");
         }
     }
 
-    /// What the bus has done since it started.
+    /// Counters since the start.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// The parts it cannot do without, its own and those of its journal; others may join.
+    /// Parts whose end stops the server: those of the bus and of its journal; others may join.
     #[must_use]
     pub fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// Why a message that is sent now would be refused, whatever it says; `None` when it would not.
+    /// Why any message sent now would be refused; `None` when the bus accepts messages.
     ///
     /// # Errors
     /// The router has ended.
     pub async fn refuses(&self) -> Result<Option<&'static str>, RouterEnded> {
-        self.router.send(AskWhetherClosed).await.map_err(|_| RouterEnded)
+        self.router.send(AskUnavailable).await.map_err(|_| RouterEnded)
     }
 
     /// The journal, for reading; its calls block.
@@ -269,14 +257,14 @@ impl BusSystem {
         Arc::clone(&self.reader)
     }
 
-    /// The number of the last line of the journal, again and again as it grows. Whoever looks
-    /// seldom misses numbers, never the last one. Ends when the bus has stopped.
+    /// Sequence number of the last record, updated as the journal grows. A slow receiver may miss
+    /// numbers but never the last one. Closed when the bus has stopped.
     #[must_use]
     pub fn head_changes(&self) -> watch::Receiver<u64> {
         self.head.clone()
     }
 
-    /// Stops the bus: no new work, handlers may finish until `deadline`, everything is written.
+    /// Stops the bus: refuses new work, lets handlers finish until `deadline`, writes everything.
     pub async fn stop(&self, deadline: Duration) -> Stopped {
         let (reply, stopped) = oneshot::channel();
         if self.stop.send(StopRequest { deadline, reply }).await.is_err() {
@@ -286,111 +274,11 @@ impl BusSystem {
     }
 }
 
-/// The receipt when there is nobody to give one.
+/// The receipt when the router is gone.
 fn gone() -> Receipt {
     let mut receipt = Receipt::new(Outcome::Unavailable, chrono::Utc::now().into());
     receipt.reason = Some("The bus has stopped. Send the message again when it is back.".into());
     receipt
-}
-
-struct Wiring {
-    router: Addr<Router>,
-    audit: Addr<Audit>,
-    shared: Rc<Shared>,
-}
-
-fn wire(
-    settings: BusSettings,
-    journal: Box<dyn Commit>,
-    recovered: Recovered,
-    handlers: tokio::runtime::Handle,
-    stats: Arc<Stats>,
-    head: watch::Sender<u64>,
-) -> Wiring {
-    let desks = Rc::new(Desks::default());
-    let (jobs, queue) = std::sync::mpsc::channel();
-    let tray = Rc::new(Tray::new(jobs));
-    let (reader, parts) = (journal.reader(), journal.parts());
-    let (audit, gauge) = Audit::new(
-        journal,
-        queue,
-        settings.batch_limit,
-        Arc::clone(&stats),
-        Rc::clone(&desks),
-        Rc::clone(&tray),
-        head,
-    );
-    actix::spawn(parts.endlessly("commit_buffer", Rc::clone(&tray).attend()));
-    let shared = Rc::new(Shared {
-        clock: Clock::start(),
-        settings,
-        handlers,
-        gauge,
-        stopping: false.into(),
-        running: 0.into(),
-        idle: Notify::new(),
-        seq: recovered.next_seq.into(),
-        desks,
-        held: HeldBytes::default(),
-        tray,
-        stats,
-        reader,
-        parts,
-    });
-    let audit = audit.start();
-    let router = Router::new(Rc::clone(&shared), recovered).start();
-    audit.do_send(Meet(router.clone()));
-    Wiring { router, audit, shared }
-}
-
-async fn run_until_stopped(
-    wiring: Wiring,
-    landlord: Landlord,
-    mut requests: tokio::sync::mpsc::Receiver<StopRequest>,
-) {
-    let offers = actix::spawn(
-        wiring.shared.parts.endlessly("day_clock", offer_every_day(Rc::clone(&wiring.shared))),
-    );
-    // Without a request everyone who could send one is gone; then stop all the same.
-    let request = requests.recv().await;
-    wiring.shared.parts.stop();
-    offers.abort();
-    let deadline = request.as_ref().map_or(Duration::from_secs(10), |request| request.deadline);
-    let interrupted = stop_in_order(&wiring, deadline).await;
-    // What agents answered to the last has reached those who live here, and they write it down.
-    landlord.close().await;
-    if let Some(request) = request {
-        let unwritten = wiring.shared.stats.unwritten();
-        let _ = request.reply.send(Stopped { interrupted, unwritten });
-    }
-    System::current().stop();
-}
-
-async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
-    let Wiring { router, audit, shared } = wiring;
-    // 1. No new work. Who sends now is told so; who waits for messages waits for nothing.
-    shared.stopping.set(true);
-    // 2. Handlers finish, and what came of them is on its way to the journal.
-    let finished = async {
-        while shared.running.get() > 0 {
-            let idle = shared.idle.notified();
-            if shared.running.get() > 0 {
-                idle.await;
-            }
-        }
-    };
-    let _ = tokio::time::timeout(deadline, finished).await;
-    // The router has heard of everything given up when it answers a question asked later.
-    let _ = router.send(WriteCounted).await;
-    // 3. Everything that waits is written, the journal closed.
-    let (done, flushed) = oneshot::channel();
-    if shared.tray.close(done) {
-        let _ = flushed.await;
-    }
-    if let Ok(Some(writer)) = audit.send(Close).await {
-        let _ = tokio::task::spawn_blocking(move || writer.join()).await;
-    }
-    shared.running.get()
 }
 
 #[cfg(test)]
@@ -406,10 +294,10 @@ mod tests {
     fn send_deadly(system: &BusSystem) {
         let message = Kind::StatusUpdate.example_message();
         let submission = Submission::from_message(message, Instant::now());
-        system.send_then(Caller::Local, submission, |_| panic!("told to panic"));
+        system.send_then(Caller::Local, submission, |_| panic!("deliberate panic"));
     }
 
-    /// A bus and what it says about taking messages, and its part that ended first.
+    /// A bus, why it refuses messages, and its part that ended first.
     async fn first_end(
         settings: BusSettings,
     ) -> (BusSystem, Option<&'static str>, a2a_journal::EndedPart) {
@@ -424,17 +312,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_router_that_panics_is_noticed() {
-        // What cannot be taken at all the router answers itself.
+    async fn router_panic_ends_its_part() {
+        // The router itself answers when nothing is accepted.
         let settings = BusSettings { uncommitted_limit: 0, ..BusSettings::default() };
         let (system, refuses, ended) = first_end(settings).await;
-        assert!(refuses.is_some(), "more wait than may");
+        assert!(refuses.is_some(), "the limit of uncommitted messages is 0");
         assert_eq!((ended.part, ended.panicked), ("router", true));
         assert_eq!(system.refuses().await, Err(RouterEnded));
     }
 
     #[tokio::test]
-    async fn an_audit_that_panics_is_noticed() {
+    async fn commit_effects_panic_ends_its_part() {
         let (_, refuses, ended) = first_end(BusSettings::default()).await;
         assert_eq!(refuses, None);
         assert_eq!((ended.part, ended.panicked), ("audit", true));

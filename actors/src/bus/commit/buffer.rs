@@ -1,9 +1,9 @@
-//! The tray: lines on their way to the journal's thread.
+//! Group-commit buffer between the bus thread and the journal thread.
 //!
-//! Router and sessions lay lines there, one by one. They are carried over together when the thread
-//! of the bus has nothing else to do, so that whatever it is asked in one go shares one commit: a
-//! thread that is woken for every line takes the processor from the one that makes the next. An
-//! idle bus carries a line over at once.
+//! Router and sessions push records one by one. The buffer flushes them together once the bus
+//! thread is idle, so that all work of one turn shares one commit: waking the journal thread for
+//! each record would take the processor from the thread that produces the next. On an idle bus a
+//! record is flushed at once.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,27 +14,27 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::bus::commit::writer::{Append, Job};
 
-/// So many lines do not wait for more.
-const ENOUGH: usize = 256;
-/// How long a bus that has always something to do keeps lines at most.
-const LONGEST: Duration = Duration::from_millis(2);
+/// Number of records that are flushed without waiting for more.
+const FLUSH_AT: usize = 256;
+/// Longest time that a busy bus keeps records buffered.
+const MAX_HOLD: Duration = Duration::from_millis(2);
 
-/// Lines in their order.
-pub(crate) struct Tray {
+/// Records in their order.
+pub(crate) struct CommitBuffer {
     lines: RefCell<Vec<Append>>,
-    /// The queue of the journal's thread; gone when the bus ends.
+    /// Queue of the journal thread; `None` once closed.
     jobs: RefCell<Option<Sender<Job>>>,
-    /// There is a first line.
-    begun: Notify,
+    /// Notified by the first record of a batch.
+    non_empty: Notify,
 }
 
-impl Tray {
+impl CommitBuffer {
     pub(crate) fn new(jobs: Sender<Job>) -> Self {
-        Self { lines: RefCell::default(), jobs: Some(jobs).into(), begun: Notify::new() }
+        Self { lines: RefCell::default(), jobs: Some(jobs).into(), non_empty: Notify::new() }
     }
 
-    /// Takes a line; `false` when nothing more is written.
-    pub(crate) fn lay(&self, append: Append) -> bool {
+    /// Buffers a record; `false` when nothing more is written.
+    pub(crate) fn push(&self, append: Append) -> bool {
         if self.jobs.borrow().is_none() {
             return false;
         }
@@ -43,30 +43,30 @@ impl Tray {
         let count = lines.len();
         drop(lines);
         match count {
-            1 => self.begun.notify_one(),
-            ENOUGH.. => self.carry_over(),
+            1 => self.non_empty.notify_one(),
+            FLUSH_AT.. => self.flush(),
             _ => {}
         }
         true
     }
 
-    /// Gives the journal's thread all that lies here.
-    pub(crate) fn carry_over(&self) {
+    /// Sends all buffered records to the journal thread.
+    pub(crate) fn flush(&self) {
         let lines = std::mem::take(&mut *self.lines.borrow_mut());
         if lines.is_empty() {
             return;
         }
         let jobs = self.jobs.borrow();
         if jobs.as_ref().is_none_or(|jobs| jobs.send(Job::Append(lines)).is_err()) {
-            // Only while the system goes down: whoever waits hears that by the dropped answer.
-            tracing::error!("lines came too late to be written");
+            // Only during shutdown; the dropped senders notify those who wait.
+            tracing::error!("records arrived after the journal closed");
         }
     }
 
-    /// Nothing comes after this; what was laid here before is written, and `done` told then.
-    /// `false` when nobody writes any more.
+    /// Closes the buffer. `done` is resolved when everything buffered before is written. `false`
+    /// when the journal thread has ended.
     pub(crate) fn close(&self, done: oneshot::Sender<()>) -> bool {
-        self.carry_over();
+        self.flush();
         let jobs = self.jobs.borrow_mut().take();
         jobs.is_some_and(|jobs| jobs.send(Job::Flush(done)).is_ok())
     }
@@ -76,18 +76,18 @@ impl Tray {
         self.jobs.borrow().is_none()
     }
 
-    /// Carries lines over whenever the thread of the bus, on which this runs, has nothing to add.
-    pub(crate) async fn attend(self: Rc<Self>) {
+    /// Flushes whenever the bus thread, on which this runs, has no more records to add.
+    pub(crate) async fn run(self: Rc<Self>) {
         loop {
-            self.begun.notified().await;
-            let begun = Instant::now();
+            self.non_empty.notified().await;
+            let started = Instant::now();
             loop {
                 let before = self.lines.borrow().len();
-                // Everybody else on this thread who has something to do does it now.
+                // All other ready tasks of this thread run now.
                 tokio::task::yield_now().await;
                 let now = self.lines.borrow().len();
-                if now <= before || begun.elapsed() >= LONGEST {
-                    break self.carry_over();
+                if now <= before || started.elapsed() >= MAX_HOLD {
+                    break self.flush();
                 }
             }
         }
@@ -102,20 +102,20 @@ mod tests {
     use a2a_protocol::Event;
 
     use super::*;
-    use crate::bus::commit::effects::Then;
+    use crate::bus::commit::effects::OnCommit;
 
     fn line(seq: u64) -> Append {
         let line = Line::Event(EventLine::new(seq, chrono::DateTime::UNIX_EPOCH, Event::Joined));
-        Append { line, then: Then::Nothing }
+        Append { line, on_commit: OnCommit::Nothing }
     }
 
-    fn tray() -> (Rc<Tray>, Receiver<Job>) {
+    fn commit_buffer() -> (Rc<CommitBuffer>, Receiver<Job>) {
         let (jobs, queue) = channel();
-        (Rc::new(Tray::new(jobs)), queue)
+        (Rc::new(CommitBuffer::new(jobs)), queue)
     }
 
-    /// The numbers of the lines in each job; a flush has none.
-    fn carried(queue: &Receiver<Job>) -> Vec<Vec<u64>> {
+    /// Sequence numbers of the records in each job; a flush job has none.
+    fn flushed(queue: &Receiver<Job>) -> Vec<Vec<u64>> {
         let numbers = |job| match job {
             Job::Append(lines) => lines.iter().map(|append| append.line.seq()).collect(),
             Job::Flush(_) => Vec::new(),
@@ -124,47 +124,46 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_laid_in_one_go_is_carried_over_together_and_at_once() {
-        let (tray, queue) = tray();
-        let everybody = tokio::task::LocalSet::new();
-        everybody.spawn_local(Rc::clone(&tray).attend());
+    async fn records_of_one_turn_share_one_flush() {
+        let (commit_buffer, queue) = commit_buffer();
+        let bus_thread = tokio::task::LocalSet::new();
+        bus_thread.spawn_local(Rc::clone(&commit_buffer).run());
         let bus = async {
-            // The second line is there because of the first, as an answer is there because of a
-            // request.
-            let (first, second) = (Rc::clone(&tray), Rc::clone(&tray));
+            // The second record follows from the first, as an answer follows from a request.
+            let (first, second) = (Rc::clone(&commit_buffer), Rc::clone(&commit_buffer));
             tokio::task::spawn_local(async move {
-                first.lay(line(1));
-                tokio::task::spawn_local(async move { second.lay(line(2)) });
+                first.push(line(1));
+                tokio::task::spawn_local(async move { second.push(line(2)) });
             });
-            while carried(&queue).first().inspect(|lines| assert_eq!(**lines, [1, 2])).is_none() {
+            while flushed(&queue).first().inspect(|lines| assert_eq!(**lines, [1, 2])).is_none() {
                 tokio::task::yield_now().await;
             }
-            tray.lay(line(3));
-            while carried(&queue).first().inspect(|lines| assert_eq!(**lines, [3])).is_none() {
+            commit_buffer.push(line(3));
+            while flushed(&queue).first().inspect(|lines| assert_eq!(**lines, [3])).is_none() {
                 tokio::task::yield_now().await;
             }
         };
-        everybody.run_until(bus).await;
+        bus_thread.run_until(bus).await;
     }
 
     #[test]
-    fn many_lines_wait_for_nobody() {
-        let (tray, queue) = tray();
-        for seq in 1..=ENOUGH as u64 + 1 {
-            assert!(tray.lay(line(seq)));
+    fn full_buffer_flushes_at_once() {
+        let (commit_buffer, queue) = commit_buffer();
+        for seq in 1..=FLUSH_AT as u64 + 1 {
+            assert!(commit_buffer.push(line(seq)));
         }
-        let carried = carried(&queue);
-        assert_eq!(carried.iter().map(Vec::len).collect::<Vec<_>>(), [ENOUGH]);
+        let flushed = flushed(&queue);
+        assert_eq!(flushed.iter().map(Vec::len).collect::<Vec<_>>(), [FLUSH_AT]);
     }
 
     #[test]
-    fn the_last_lines_come_before_the_end_and_none_after_it() {
-        let (tray, queue) = tray();
-        tray.lay(line(1));
-        let (done, _heard) = oneshot::channel();
-        assert!(tray.close(done));
-        assert!(!tray.lay(line(2)));
-        tray.carry_over();
-        assert_eq!(carried(&queue), [vec![1], vec![]]);
+    fn close_flushes_buffered_records_and_rejects_later_ones() {
+        let (commit_buffer, queue) = commit_buffer();
+        commit_buffer.push(line(1));
+        let (done, _flushed) = oneshot::channel();
+        assert!(commit_buffer.close(done));
+        assert!(!commit_buffer.push(line(2)));
+        commit_buffer.flush();
+        assert_eq!(flushed(&queue), [vec![1], vec![]]);
     }
 }

@@ -1,11 +1,10 @@
-//! The audit: everything that happened is written before anyone is told.
+//! Effects of a commit: nothing is visible before it is durable.
 //!
-//! Router and sessions lay lines into the queue of the journal's thread (`writer`). When a
-//! batch is durable, what hangs on it happens here: receipts are given, messages laid onto
-//! desks, waiting acknowledgements answered.
+//! The journal thread reports each batch. When it is durable, the actor here sends receipts,
+//! delivers messages into mailboxes and resolves waiting acknowledgements ([`OnCommit`]).
 //!
-//! When a batch cannot be written nothing in it has happened: messages are answered
-//! `unavailable` and leave no trace.
+//! When a batch cannot be written, nothing in it has happened: messages are answered `unavailable`
+//! and leave no trace.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -20,203 +19,217 @@ use actix::prelude::*;
 use tokio::sync::{oneshot, watch};
 
 use crate::Stats;
-use crate::bus::commit::buffer::Tray;
+use crate::bus::commit::buffer::CommitBuffer;
 use crate::bus::commit::writer::{Job, Writer};
-use crate::bus::mailbox::{Begin, Session};
-use crate::bus::mailbox::{DeskNo, Desks};
-use crate::bus::message::Content;
+use crate::bus::mailbox::{MailboxId, Mailboxes};
+use crate::bus::mailbox::{Session, StartAttempt};
+use crate::bus::message::StoredMessage;
 use crate::bus::router::Reply;
 use crate::bus::router::{Forget, Router};
 
-/// What hangs on a line.
-pub(crate) enum Then {
-    /// The receipt is given and the message laid onto the desks where its places are taken.
+/// What follows once a record is durable.
+pub(crate) enum OnCommit {
+    /// Sends the receipt and delivers the message into the mailboxes with reserved capacity.
     Receipt {
         receipt: Receipt,
-        /// What the message is, if it could be read.
+        /// Kind of the message; `None` when it could not be parsed.
         kind: Option<Kind>,
         reply: Option<Reply>,
-        to: Vec<DeskNo>,
-        content: Option<Arc<Content>>,
-        /// It lies on the desks already.
-        ahead: bool,
-        /// How to take back what it did to the ledger.
-        undo: Option<Undo>,
+        /// `None` for a refused message.
+        delivery: Option<PendingDelivery>,
     },
-    /// The first receipt of the same message is given again.
+    /// Repeats the first receipt of the same message.
     FirstReceipt { receipt: Receipt, kind: Option<Kind>, first: u64, reply: Option<Reply> },
-    /// Somebody waits until the event is durable.
-    Answer(oneshot::Sender<()>),
-    /// An attempt may begin.
-    Begin { session: Addr<Session>, seq: u64 },
+    /// Resolves a sender that waits for the commit.
+    Notify(oneshot::Sender<()>),
+    /// Starts an attempt that had to be recorded first.
+    StartAttempt { session: Addr<Session>, seq: u64 },
     /// Nothing.
     Nothing,
 }
 
+/// The delivery of an accepted message, and what reverts it when the commit fails.
+pub(crate) struct PendingDelivery {
+    /// Mailboxes with reserved capacity.
+    pub(crate) to: Vec<MailboxId>,
+    pub(crate) stored: Arc<StoredMessage>,
+    /// The message was delivered before the commit.
+    pub(crate) delivered_early: bool,
+    /// Reverts the change of the ledger.
+    pub(crate) undo: Option<Undo>,
+}
+
 /// Whether the journal takes records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Health {
+pub(crate) enum JournalHealth {
     Writing,
-    /// For a moment: it is tried again.
+    /// A write failed and is tried again.
     Refusing,
-    /// Until the program is started anew: what the disk holds is not known any more.
+    /// A failed fsync left the file in an unknown state; writing resumes after a restart.
     Broken,
 }
 
-/// What the router must know of the audit without asking: both live on one thread.
-pub(crate) struct Gauge {
-    pub(crate) waiting: Cell<usize>,
-    pub(crate) health: Cell<Health>,
-    /// The last message that was laid onto its desks; those after it are on their way.
-    pub(crate) delivered: Cell<u64>,
+/// State of the journal for the router, which runs on the same thread.
+pub(crate) struct JournalStatus {
+    pub(crate) uncommitted: Cell<usize>,
+    pub(crate) health: Cell<JournalHealth>,
+    /// The last message delivered into its mailboxes; later ones are being committed.
+    pub(crate) delivered_seq: Cell<u64>,
 }
 
-pub(crate) struct Audit {
+pub(crate) struct CommitEffects {
     writer: Option<JoinHandle<()>>,
     start: Option<(Box<dyn Commit>, Receiver<Job>)>,
     batch_limit: usize,
     reader: Arc<dyn Read>,
     router: Option<Addr<Router>>,
-    gauge: Rc<Gauge>,
+    journal_status: Rc<JournalStatus>,
     stats: Arc<Stats>,
-    desks: Rc<Desks>,
-    tray: Rc<Tray>,
-    /// Tells whoever follows the log that it has grown, up to which line.
+    mailboxes: Rc<Mailboxes>,
+    commit_buffer: Rc<CommitBuffer>,
+    /// Publishes the sequence number of the last record to followers of the log.
     head: watch::Sender<u64>,
     parts: Parts,
     _alive: Alive,
 }
 
-impl Audit {
+impl CommitEffects {
     pub(crate) fn new(
         journal: Box<dyn Commit>,
         jobs: Receiver<Job>,
         batch_limit: usize,
         stats: Arc<Stats>,
-        desks: Rc<Desks>,
-        tray: Rc<Tray>,
+        mailboxes: Rc<Mailboxes>,
+        commit_buffer: Rc<CommitBuffer>,
         head: watch::Sender<u64>,
-    ) -> (Self, Rc<Gauge>) {
+    ) -> (Self, Rc<JournalStatus>) {
         let parts = journal.parts();
-        let gauge = Rc::new(Gauge {
-            waiting: Cell::new(0),
-            health: Cell::new(Health::Writing),
-            delivered: Cell::new(journal.reader().head().seq),
+        let journal_status = Rc::new(JournalStatus {
+            uncommitted: Cell::new(0),
+            health: Cell::new(JournalHealth::Writing),
+            delivered_seq: Cell::new(journal.reader().head().seq),
         });
-        let audit = Self {
+        let effects = Self {
             writer: None,
             reader: journal.reader(),
             start: Some((journal, jobs)),
             batch_limit,
             router: None,
-            gauge: Rc::clone(&gauge),
+            journal_status: Rc::clone(&journal_status),
             stats,
-            desks,
-            tray,
+            mailboxes,
+            commit_buffer,
             head,
             _alive: parts.endless("audit"),
             parts,
         };
-        (audit, gauge)
+        (effects, journal_status)
     }
 
-    /// What somebody waited for does not wait any more.
-    fn count_down(&self, thens: &[Then]) {
-        let awaited = thens.iter().filter(|then| then.is_awaited()).count();
-        self.gauge.waiting.set(self.gauge.waiting.get().saturating_sub(awaited));
+    /// Subtracts records that were awaited.
+    fn count_down(&self, actions: &[OnCommit]) {
+        let awaited = actions.iter().filter(|on_commit| on_commit.is_awaited()).count();
+        self.journal_status
+            .uncommitted
+            .set(self.journal_status.uncommitted.get().saturating_sub(awaited));
     }
 
-    fn set_health(&self, health: Health) {
-        if self.gauge.health.get() != Health::Broken {
-            self.gauge.health.set(health);
+    fn set_health(&self, health: JournalHealth) {
+        if self.journal_status.health.get() != JournalHealth::Broken {
+            self.journal_status.health.set(health);
             match health {
-                Health::Broken => self.stats.journal.set_broken(),
-                health => self.stats.journal.set_writing(health == Health::Writing),
+                JournalHealth::Broken => self.stats.journal.set_broken(),
+                health => self.stats.journal.set_writing(health == JournalHealth::Writing),
             }
         }
     }
 
-    fn done(&self, then: Then) {
-        match then {
-            Then::Receipt { receipt, kind, reply, to, content, ahead, .. } => {
+    fn apply(&self, on_commit: OnCommit) {
+        match on_commit {
+            OnCommit::Receipt { receipt, kind, reply, delivery } => {
                 self.stats.answered(kind, receipt.outcome);
                 let accepted = receipt.outcome.is_accepted();
                 let count = if accepted { &self.stats.accepted } else { &self.stats.refused };
                 count.add(1);
                 if let Some(reply) = reply {
-                    reply.give(receipt);
+                    reply.send(receipt);
                 }
-                if let Some(content) = content {
+                if let Some(PendingDelivery { to, stored, delivered_early, .. }) = delivery {
                     self.stats.delivered.add(to.len());
-                    if !ahead {
-                        self.desks.deliver(&to, &content);
+                    if !delivered_early {
+                        self.mailboxes.deliver(&to, &stored);
                     }
-                    self.gauge.delivered.set(content.seq);
+                    self.journal_status.delivered_seq.set(stored.seq);
                 }
             }
-            Then::FirstReceipt { receipt, kind, first, reply } => {
+            OnCommit::FirstReceipt { receipt, kind, first, reply } => {
                 self.stats.answered(kind, receipt.outcome);
-                answer_again(Arc::clone(&self.reader), receipt, first, reply);
+                repeat_first_receipt(Arc::clone(&self.reader), receipt, first, reply);
             }
-            Then::Answer(reply) => drop(reply.send(())),
-            Then::Begin { session, seq } => {
-                if let Err(error) = session.try_send(Begin(seq)) {
-                    tracing::error!(%error, "a session did not begin an attempt");
+            OnCommit::Notify(reply) => drop(reply.send(())),
+            OnCommit::StartAttempt { session, seq } => {
+                if let Err(error) = session.try_send(StartAttempt(seq)) {
+                    tracing::error!(%error, "session did not start an attempt");
                 }
             }
-            Then::Nothing => {}
+            OnCommit::Nothing => {}
         }
     }
 
-    fn undo(&self, then: Then) {
-        match then {
-            Then::Receipt { mut receipt, kind, reply, to, content, ahead, undo } => {
-                match receipt.seq.filter(|_| ahead) {
-                    Some(seq) => self.desks.take_back(&to, seq),
-                    None => self.desks.release(&to, content.map_or(0, |content| content.size())),
-                }
-                if let Some(seq) = receipt.seq {
-                    // Nothing is left to turn away.
-                    self.desks.is_turned_away(seq);
-                }
-                if let (true, Some(id), Some(router)) =
-                    (receipt.outcome.is_accepted(), receipt.message_id, &self.router)
-                {
-                    forget(router, id, undo);
+    fn revert(&self, on_commit: OnCommit) {
+        match on_commit {
+            OnCommit::Receipt { mut receipt, kind, reply, delivery } => {
+                if let Some(delivery) = delivery {
+                    self.revert_delivery(delivery, receipt.message_id);
                 }
                 unavailable(&mut receipt);
                 self.stats.answered(kind, receipt.outcome);
                 if let Some(reply) = reply {
-                    reply.give(receipt);
+                    reply.send(receipt);
                 }
             }
-            Then::FirstReceipt { mut receipt, kind, reply, .. } => {
+            OnCommit::FirstReceipt { mut receipt, kind, reply, .. } => {
                 unavailable(&mut receipt);
                 self.stats.answered(kind, receipt.outcome);
                 if let Some(reply) = reply {
-                    reply.give(receipt);
+                    reply.send(receipt);
                 }
             }
-            // Dropping the sender tells the one who waits that it is not durable.
-            Then::Answer(_) | Then::Begin { .. } | Then::Nothing => {}
+            // Dropping the sender notifies its receiver that the event is not durable.
+            OnCommit::Notify(_) | OnCommit::StartAttempt { .. } | OnCommit::Nothing => {}
+        }
+    }
+
+    /// Takes an accepted message back from its mailboxes, the dedup index and the ledger.
+    fn revert_delivery(&self, delivery: PendingDelivery, id: Option<MessageId>) {
+        let PendingDelivery { to, stored, delivered_early, undo } = delivery;
+        if delivered_early {
+            self.mailboxes.retract(&to, stored.seq);
+        } else {
+            self.mailboxes.release(&to, stored.size());
+        }
+        // Nothing is left to discard.
+        self.mailboxes.take_discarded(stored.seq);
+        if let (Some(id), Some(router)) = (id, &self.router) {
+            forget_id(router, id, undo);
         }
     }
 }
 
-impl Then {
-    /// Whether anybody is held up until the line is durable.
+impl OnCommit {
+    /// Whether a caller waits until the record is durable.
     pub(crate) fn is_awaited(&self) -> bool {
         !matches!(self, Self::Nothing)
     }
 
-    /// A message without a caller: nobody would send it again.
+    /// A message without a caller, which would not be sent again.
     pub(crate) fn is_from_the_bus(&self) -> bool {
         matches!(self, Self::Receipt { reply: None, .. })
     }
 }
 
-/// Gives the first receipt again, read back from the journal on a thread that may block.
-pub(crate) fn answer_again(
+/// Repeats the first receipt, read back from the journal on a blocking thread.
+pub(crate) fn repeat_first_receipt(
     reader: Arc<dyn Read>,
     receipt: Receipt,
     first: u64,
@@ -224,13 +237,13 @@ pub(crate) fn answer_again(
 ) {
     let Some(reply) = reply else { return };
     tokio::task::spawn_blocking(move || {
-        reply.give(with_first_recipients(receipt, first, reader.as_ref()));
+        reply.send(with_first_recipients(receipt, first, reader.as_ref()));
     });
 }
 
-fn forget(router: &Addr<Router>, id: MessageId, undo: Option<Undo>) {
+fn forget_id(router: &Addr<Router>, id: MessageId, undo: Option<Undo>) {
     if let Err(error) = router.try_send(Forget { id, undo }) {
-        tracing::error!(%error, %id, "an id that was not accepted stays reserved until a restart");
+        tracing::error!(%error, %id, "router did not release the id of a failed message; it stays reserved until a restart");
     }
 }
 
@@ -255,18 +268,18 @@ fn with_first_recipients(mut receipt: Receipt, first: u64, reader: &dyn Read) ->
                 receipt.time = first.time;
                 receipt.recipients = first.recipients;
             }
-            Err(error) => tracing::error!(%error, first, "a record could not be read back"),
+            Err(error) => tracing::error!(%error, first, "record could not be read back"),
         },
-        // It was accepted, and its record has been removed for its age since.
+        // Accepted, and its record has been removed by retention since.
         Ok(None) if was_removed(first, reader) => {}
-        // The first could not be written in the end; this one must not count for it.
+        // The first record was never written, so this submission must not count as accepted.
         Ok(None) => unavailable(&mut receipt),
-        Err(error) => tracing::error!(%error, first, "a record could not be read back"),
+        Err(error) => tracing::error!(%error, first, "record could not be read back"),
     }
     receipt
 }
 
-/// Whether the journal begins behind this number.
+/// Whether the journal begins after this sequence number.
 fn was_removed(seq: u64, reader: &dyn Read) -> bool {
     #[derive(serde::Deserialize)]
     struct Numbered {
@@ -277,14 +290,14 @@ fn was_removed(seq: u64, reader: &dyn Read) -> bool {
     oldest.is_some_and(|oldest| oldest.seq > seq)
 }
 
-impl Actor for Audit {
+impl Actor for CommitEffects {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let Some((journal, jobs)) = self.start.take() else { return };
-        let (audit, batch_limit) = (ctx.address(), self.batch_limit);
+        let (effects, batch_limit) = (ctx.address(), self.batch_limit);
         let stats = Arc::clone(&self.stats);
-        let writer = Writer { journal, jobs, audit, batch_limit, stats, refusing: false };
+        let writer = Writer { journal, jobs, effects, batch_limit, stats, refusing: false };
         let thread = std::thread::Builder::new().name("a2a-journal".into());
         let alive = self.parts.returning("journal");
         let run = move || {
@@ -293,7 +306,7 @@ impl Actor for Audit {
         };
         match thread.spawn(run) {
             Ok(writer) => self.writer = Some(writer),
-            Err(error) => tracing::error!(%error, "the journal's thread could not be started"),
+            Err(error) => tracing::error!(%error, "journal thread failed to start"),
         }
     }
 }
@@ -301,81 +314,82 @@ impl Actor for Audit {
 /// A batch is durable.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Written {
-    pub(crate) thens: Vec<Then>,
+pub(crate) struct Committed {
+    pub(crate) actions: Vec<OnCommit>,
 }
 
-impl Handler<Written> for Audit {
+impl Handler<Committed> for CommitEffects {
     type Result = ();
 
-    fn handle(&mut self, Written { thens }: Written, _: &mut Self::Context) {
-        // Before the receipts: who follows the log sees a message no later than its sender
-        // knows of it.
+    fn handle(&mut self, Committed { actions }: Committed, _: &mut Self::Context) {
+        // Before the receipts: a follower of the log sees a message no later than its sender gets
+        // the receipt.
         self.head.send_replace(self.reader.head().seq);
-        self.count_down(&thens);
-        thens.into_iter().for_each(|then| self.done(then));
+        self.count_down(&actions);
+        actions.into_iter().for_each(|on_commit| self.apply(on_commit));
     }
 }
 
-/// Lines were not written, and never will be.
+/// Records were not written, and never will be.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct NotWritten {
-    pub(crate) thens: Vec<Then>,
+pub(crate) struct CommitFailed {
+    pub(crate) actions: Vec<OnCommit>,
     pub(crate) broken: bool,
-    /// The writer waits until this is gone.
-    pub(crate) unheard: Option<Sender<()>>,
+    /// Dropped when processed; the writer waits for that.
+    pub(crate) unprocessed: Option<Sender<()>>,
 }
 
-impl Handler<NotWritten> for Audit {
+impl Handler<CommitFailed> for CommitEffects {
     type Result = ();
 
-    fn handle(&mut self, not_written: NotWritten, _: &mut Self::Context) {
-        let NotWritten { thens, broken, unheard: _unheard } = not_written;
-        // What was admitted on the strength of these lines must be found by the writer who waits.
-        self.tray.carry_over();
-        self.set_health(if broken { Health::Broken } else { Health::Refusing });
-        self.count_down(&thens);
-        // The newest first, because what came later stands on what came before.
-        thens.into_iter().rev().for_each(|then| self.undo(then));
+    fn handle(&mut self, failed: CommitFailed, _: &mut Self::Context) {
+        let CommitFailed { actions, broken, unprocessed: _unprocessed } = failed;
+        // Records admitted on the strength of these must reach the writer, which waits to reject
+        // them too.
+        self.commit_buffer.flush();
+        self.set_health(if broken { JournalHealth::Broken } else { JournalHealth::Refusing });
+        self.count_down(&actions);
+        // Newest first, because later changes build on earlier ones.
+        actions.into_iter().rev().for_each(|on_commit| self.revert(on_commit));
     }
 }
 
-/// The disk took a commit again, or what is as good as one.
+/// A commit or a probe succeeded after a failure.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct WritingAgain;
+pub(crate) struct JournalRecovered;
 
-impl Handler<WritingAgain> for Audit {
+impl Handler<JournalRecovered> for CommitEffects {
     type Result = ();
 
-    fn handle(&mut self, _: WritingAgain, _: &mut Self::Context) {
-        self.set_health(Health::Writing);
+    fn handle(&mut self, _: JournalRecovered, _: &mut Self::Context) {
+        self.set_health(JournalHealth::Writing);
     }
 }
 
-/// The audit is told whom to tell when an id was not accepted after all.
+/// Address of the router, which is notified of messages whose record was not written.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Meet(pub(crate) Addr<Router>);
+pub(crate) struct SetRouter(pub(crate) Addr<Router>);
 
-impl Handler<Meet> for Audit {
+impl Handler<SetRouter> for CommitEffects {
     type Result = ();
 
-    fn handle(&mut self, Meet(router): Meet, _: &mut Self::Context) {
+    fn handle(&mut self, SetRouter(router): SetRouter, _: &mut Self::Context) {
         self.router = Some(router);
     }
 }
 
-/// Hands over the journal's thread, to be waited for once nobody can give it jobs any more.
+/// Returns the join handle of the journal thread, to be awaited once no sender of jobs is left.
 #[derive(Message)]
 #[rtype(result = "Option<JoinHandle<()>>")]
-pub(crate) struct Close;
+pub(crate) struct TakeWriter;
 
-impl Handler<Close> for Audit {
-    type Result = MessageResult<Close>;
+impl Handler<TakeWriter> for CommitEffects {
+    type Result = MessageResult<TakeWriter>;
 
-    fn handle(&mut self, _: Close, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, _: TakeWriter, _: &mut Self::Context) -> Self::Result {
         MessageResult(self.writer.take())
     }
 }

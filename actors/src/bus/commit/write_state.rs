@@ -1,28 +1,28 @@
-//! Whether a store takes writes: what its thread found last, and how long it has been at the write
-//! under way. Read by the edges, which say by it whether the program is ready.
+//! Write state of a store: result of the last write and duration of the current one. Readiness
+//! reads it.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A write that takes longer is as good as none: a message sent now would wait at least as long.
-/// A disk under load takes a fraction of a second, one that hangs has no end.
+/// Write time beyond which a store counts as stalled: a message sent now would wait at least as
+/// long. A disk under load takes a fraction of a second; one that hangs never ends.
 pub const STALLED: Duration = Duration::from_secs(5);
 
 /// Whether a store takes writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writing {
-    /// The last write succeeded, and none takes long.
+    /// The last write succeeded, and the current one is not stalled.
     Yes,
-    /// The last write failed. It is tried again, and until one succeeds nothing is accepted.
+    /// The last write failed. It is retried; until a write succeeds nothing is accepted.
     Refusing,
-    /// The write under way has taken so long.
+    /// The current write has taken this long.
     Stalled(Duration),
     /// A failed fsync left the store in doubt: nothing is accepted until the program is restarted.
     Broken,
 }
 
 impl Writing {
-    /// In one word.
+    /// Name of the state.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,11 +38,11 @@ const YES: u8 = 0;
 const REFUSING: u8 = 1;
 const BROKEN: u8 = 2;
 
-/// What the edges read.
+/// Shared state of one store.
 #[derive(Debug)]
 pub(crate) struct WriteState {
     state: AtomicU8,
-    /// When the write under way began, in milliseconds after `epoch` and one more; 0 without one.
+    /// Start of the current write in milliseconds after `epoch`, plus one; 0 without a write.
     began: AtomicU64,
     epoch: Instant,
     stalled_after: Duration,
@@ -54,12 +54,12 @@ impl WriteState {
         Self { state, began, epoch: Instant::now(), stalled_after }
     }
 
-    /// A write begins.
+    /// Marks the start of a write.
     pub(crate) fn begin(&self) {
         self.began.store(self.elapsed() + 1, Relaxed);
     }
 
-    /// It ended, however that was.
+    /// Marks the end of a write, whatever its result.
     pub(crate) fn end(&self) {
         self.began.store(0, Relaxed);
     }
@@ -67,7 +67,7 @@ impl WriteState {
     pub(crate) fn set_writing(&self, writing: bool) {
         let to = if writing { YES } else { REFUSING };
         let change = |now| (now != BROKEN).then_some(to);
-        // A store that is broken stays so.
+        // `Broken` is final.
         let _ = self.state.fetch_update(Relaxed, Relaxed, change);
     }
 
@@ -75,7 +75,7 @@ impl WriteState {
         self.state.store(BROKEN, Relaxed);
     }
 
-    /// What the last write said; one under way is not looked at.
+    /// Whether the last write succeeded; the current one does not count.
     pub(crate) fn is_writing(&self) -> bool {
         self.state.load(Relaxed) == YES
     }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_is_ready_again_when_a_write_succeeded_and_never_once_it_is_broken() {
+    fn write_success_clears_refusing_but_not_broken() {
         let state = WriteState::new(Duration::from_secs(3_600));
         assert_eq!(state.now(), Writing::Yes);
         state.set_writing(false);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_under_way_counts_until_it_ends() {
+    fn long_write_is_stalled_until_it_ends() {
         let state = WriteState::new(Duration::ZERO);
         state.begin();
         while state.now() == Writing::Yes {

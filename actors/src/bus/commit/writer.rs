@@ -1,8 +1,7 @@
-//! The journal's own thread: take what waits, commit it, tell the audit, again.
+//! Journal thread: takes what waits, commits it, reports to the effects, repeats.
 //!
-//! Router and sessions lay lines into its queue directly. It takes everything that waits at
-//! the moment it is free, so under load many lines share one fsync and an idle bus waits for
-//! one only; between two commits it asks nobody.
+//! A batch holds everything that waits when the thread becomes free. Under load many records share
+//! one fsync; an idle bus waits for one fsync only.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,57 +13,59 @@ use actix::Addr;
 use tokio::sync::oneshot;
 
 use crate::Stats;
-use crate::bus::commit::effects::{Audit, NotWritten, Then, WritingAgain, Written};
+use crate::bus::commit::effects::{
+    CommitEffects, CommitFailed, Committed, JournalRecovered, OnCommit,
+};
 
-/// How long lines that nobody waits for may wait for company, so that an acknowledgement
-/// does not cost an fsync of its own and hold up the messages behind it.
+/// How long records without a waiting caller are held back, so that an acknowledgement does not
+/// cost an fsync of its own and delay the messages behind it.
 const LINGER: Duration = Duration::from_millis(2);
 
-/// How long to wait before a disk that refused is tried again.
-const TRY_AGAIN: Duration = Duration::from_millis(250);
+/// Pause before a failed write is retried.
+const RETRY_AFTER: Duration = Duration::from_millis(250);
 
-/// What a message costs to write, in events.
+/// Cost of writing a message, in events.
 const MESSAGE_WEIGHT: usize = 4;
 
-/// A line to be written, and what happens then.
+/// A record to write and what follows its commit.
 pub(crate) struct Append {
     pub(crate) line: Line,
-    pub(crate) then: Then,
+    pub(crate) on_commit: OnCommit,
 }
 
 impl Append {
-    /// An event, or a notice of the bus itself: nobody would send it again. Not one about a message
-    /// that never was, unless it says more.
-    fn is_ours(&self, gone: &HashSet<u64>) -> bool {
+    /// Whether the record survives a failed commit: an event, or a notice of the bus itself, which
+    /// would not be sent again. An event about a rejected message is kept only for its facts.
+    fn is_retained(&self, rejected_seqs: &HashSet<u64>) -> bool {
         match &self.line {
             Line::Event(event) => {
-                event.of.is_none_or(|of| !gone.contains(&of)) || !event.facts.is_empty()
+                event.of.is_none_or(|of| !rejected_seqs.contains(&of)) || !event.facts.is_empty()
             }
-            Line::Message(_) => self.then.is_from_the_bus(),
+            Line::Message(_) => self.on_commit.is_from_the_bus(),
         }
     }
 }
 
-/// What the thread is asked to do.
+/// Work for the journal thread.
 pub(crate) enum Job {
-    /// Lines, in their order.
+    /// Records in their order.
     Append(Vec<Append>),
-    /// Answer when everything before is written; dropped unanswered when nothing can be.
+    /// Resolved when everything before is written; dropped when that is impossible.
     Flush(oneshot::Sender<()>),
 }
 
 pub(crate) struct Writer {
     pub(crate) journal: Box<dyn Commit>,
     pub(crate) jobs: Receiver<Job>,
-    pub(crate) audit: Addr<Audit>,
-    /// Messages in one commit.
+    pub(crate) effects: Addr<CommitEffects>,
+    /// Maximum messages in one commit.
     pub(crate) batch_limit: usize,
     pub(crate) stats: Arc<Stats>,
-    /// The disk refused, and nothing was written since.
+    /// The last write failed.
     pub(crate) refusing: bool,
 }
 
-/// Nothing can be written until the journal is opened anew.
+/// Whether nothing can be written until the journal is reopened.
 fn is_broken(error: &CommitError) -> bool {
     matches!(error, CommitError::Poisoned | CommitError::Closed)
 }
@@ -72,7 +73,7 @@ fn is_broken(error: &CommitError) -> bool {
 #[derive(Default)]
 struct Batch {
     lines: Vec<Line>,
-    thens: Vec<Then>,
+    actions: Vec<OnCommit>,
     flushes: Vec<oneshot::Sender<()>>,
     weight: usize,
     awaited: bool,
@@ -89,11 +90,11 @@ impl Batch {
         }
     }
 
-    fn take(&mut self, Append { line, then }: Append) {
+    fn take(&mut self, Append { line, on_commit }: Append) {
         self.weight += weight_of(&line);
-        self.awaited |= then.is_awaited();
+        self.awaited |= on_commit.is_awaited();
         self.lines.push(line);
-        self.thens.push(then);
+        self.actions.push(on_commit);
     }
 }
 
@@ -105,23 +106,23 @@ fn weight_of(line: &Line) -> usize {
 }
 
 impl Writer {
-    /// Runs until every sender of jobs is gone, then closes the journal.
+    /// Runs until every sender of jobs is dropped, then closes the journal.
     pub(crate) fn run(mut self) {
-        let mut kept = Batch::default();
-        while let Some(batch) = self.collect(kept) {
-            kept = match self.commit(batch) {
+        let mut retained = Batch::default();
+        while let Some(batch) = self.collect(retained) {
+            retained = match self.commit(batch) {
                 Ok(()) => Batch::default(),
-                Err((error, batch)) => self.refused(&error, batch),
+                Err((error, batch)) => self.handle_failure(&error, batch),
             };
         }
         if let Err(error) = self.journal.close() {
-            tracing::error!(%error, "the journal was not closed cleanly; the next start repairs it");
+            tracing::error!(%error, "journal did not close cleanly; the next start repairs it");
         }
     }
 
-    /// The next batch, with what is kept from an earlier one; `None` when there is no more.
-    fn collect(&self, kept: Batch) -> Option<Batch> {
-        let mut batch = kept;
+    /// The next batch, with the retained records of an earlier one; `None` at the end.
+    fn collect(&self, retained: Batch) -> Option<Batch> {
+        let mut batch = retained;
         if batch.lines.is_empty() {
             batch.add(self.jobs.recv().ok()?);
         }
@@ -158,10 +159,10 @@ impl Writer {
             if let Err(error) = committed {
                 return Err((error, batch));
             }
-            self.writes_again();
+            self.mark_recovered();
             self.stats.commit_seconds().took(begun.elapsed());
             self.stats.commit_lines().counted(batch.lines.len());
-            self.audit.do_send(Written { thens: batch.thens });
+            self.effects.do_send(Committed { actions: batch.actions });
         }
         for done in batch.flushes {
             let _ = done.send(());
@@ -169,118 +170,125 @@ impl Writer {
         Ok(())
     }
 
-    /// Nothing of the batch happened. Messages are answered so; events and the notices of the
-    /// bus itself, which nobody would send again, are kept and come first the next time.
-    fn refused(&mut self, error: &CommitError, batch: Batch) -> Batch {
+    /// Reverts a failed batch. Its messages are answered `unavailable`. Events and notices of the
+    /// bus itself, which would not be sent again, are retained and head the next batch.
+    fn handle_failure(&mut self, error: &CommitError, batch: Batch) -> Batch {
         let records = batch.lines.len();
-        // Once for each time the disk refuses, however often it is tried.
+        // Logged once per outage, however many retries it takes.
         if std::mem::replace(&mut self.refusing, true) {
-            tracing::debug!(%error, records, "the journal still cannot be written");
+            tracing::debug!(%error, records, "journal write failed again");
         } else {
-            tracing::error!(%error, records, "the journal could not be written; nothing is accepted until it can be");
+            tracing::error!(%error, records, "journal write failed; nothing is accepted until one succeeds");
         }
         let broken = is_broken(error);
-        let mut kept = Batch::default();
-        let (mut undone, mut gone) = (Vec::new(), HashSet::new());
+        let mut retained = Batch::default();
+        let (mut undone, mut rejected_seqs) = (Vec::new(), HashSet::new());
         let mut sort = |append: Append| {
-            let is_ours = append.is_ours(&gone);
-            if is_ours && !broken {
-                kept.take(append);
+            let is_retained = append.is_retained(&rejected_seqs);
+            if is_retained && !broken {
+                retained.take(append);
             } else {
-                self.stats.unwritten.add(usize::from(is_ours));
-                gone.insert(append.line.seq());
-                undone.push(append.then);
+                self.stats.unwritten.add(usize::from(is_retained));
+                rejected_seqs.insert(append.line.seq());
+                undone.push(append.on_commit);
             }
         };
-        let lines = batch.lines.into_iter().zip(batch.thens);
-        lines.for_each(|(line, then)| sort(Append { line, then }));
-        // What was admitted on the strength of the batch goes the same way.
+        let lines = batch.lines.into_iter().zip(batch.actions);
+        lines.for_each(|(line, on_commit)| sort(Append { line, on_commit }));
+        // Records admitted on the strength of the batch are rejected with it.
         while let Ok(job) = self.jobs.try_recv() {
             if let Job::Append(lines) = job {
                 lines.into_iter().for_each(&mut sort);
             }
         }
-        // Dropped when it was heard: until then more may be admitted on the strength of the batch.
-        let (unheard, heard) = channel();
-        self.audit.do_send(NotWritten { thens: undone, broken, unheard: Some(unheard) });
+        // Dropped when the failure is processed: until then more may be admitted on the strength of
+        // the batch.
+        let (unprocessed, processed) = channel();
+        self.effects.do_send(CommitFailed {
+            actions: undone,
+            broken,
+            unprocessed: Some(unprocessed),
+        });
         if broken {
-            return self.give_up();
+            return self.fail_permanently();
         }
         loop {
-            if !self.wait_to_try_again(&mut kept, &mut gone, &heard) {
-                self.try_for_the_last_time(kept);
+            if !self.wait_before_retry(&mut retained, &mut rejected_seqs, &processed) {
+                self.final_commit(retained);
                 return Batch::default();
             }
-            if !kept.lines.is_empty() {
+            if !retained.lines.is_empty() {
                 // Writing them is the next attempt.
-                return kept;
+                return retained;
             }
             self.stats.journal.begin();
             let tried = self.journal.probe();
             self.stats.journal.end();
             match tried {
                 Ok(()) => {
-                    self.writes_again();
-                    return kept;
+                    self.mark_recovered();
+                    return retained;
                 }
                 Err(error) if is_broken(&error) => {
-                    self.audit.do_send(NotWritten {
-                        thens: Vec::new(),
+                    self.effects.do_send(CommitFailed {
+                        actions: Vec::new(),
                         broken: true,
-                        unheard: None,
+                        unprocessed: None,
                     });
-                    return self.give_up();
+                    return self.fail_permanently();
                 }
-                Err(error) => tracing::debug!(%error, "the journal still cannot be written"),
+                Err(error) => tracing::debug!(%error, "journal write failed again"),
             }
         }
     }
 
-    /// The disk took a write: from now on messages are accepted again.
-    fn writes_again(&mut self) {
+    /// Reports that messages are accepted again.
+    fn mark_recovered(&mut self) {
         if std::mem::take(&mut self.refusing) {
-            tracing::info!("the journal can be written again");
-            self.audit.do_send(WritingAgain);
+            tracing::info!("journal recovered; messages are accepted again");
+            self.effects.do_send(JournalRecovered);
         }
     }
 
-    /// What the disk holds is not known any more.
-    fn give_up(&self) -> Batch {
+    /// Ends writing for good: the content of the file is unknown.
+    fn fail_permanently(&self) -> Batch {
         tracing::error!(
-            "nothing more is accepted; start the program anew, it recovers what was promised"
+            "journal failed for good; nothing more is accepted until a restart, which recovers what was acknowledged"
         );
-        self.refuse_everything();
+        self.reject_all();
         Batch::default()
     }
 
-    /// The bus ends. The disk may have room by now.
-    fn try_for_the_last_time(&mut self, kept: Batch) {
-        if kept.lines.is_empty() {
+    /// Last attempt while the bus stops: the disk may have free space by now.
+    fn final_commit(&mut self, retained: Batch) {
+        if retained.lines.is_empty() {
             return;
         }
-        match self.journal.commit(&kept.lines) {
-            Ok(()) => self.audit.do_send(Written { thens: kept.thens }),
+        match self.journal.commit(&retained.lines) {
+            Ok(()) => self.effects.do_send(Committed { actions: retained.actions }),
             Err(error) => {
-                let lines = kept.lines.len();
+                let lines = retained.lines.len();
                 self.stats.unwritten.add(lines);
-                tracing::error!(%error, lines, "the bus ends before the disk took everything");
+                tracing::error!(%error, lines, "bus stopped before all records were written");
             }
         }
     }
 
-    /// Waits until the disk may be tried again; `false` when the bus ends meanwhile.
-    fn wait_to_try_again(
+    /// Waits for the next retry; `false` when the bus stops meanwhile.
+    fn wait_before_retry(
         &self,
-        kept: &mut Batch,
-        gone: &mut HashSet<u64>,
-        heard: &Receiver<()>,
+        retained: &mut Batch,
+        rejected_seqs: &mut HashSet<u64>,
+        processed: &Receiver<()>,
     ) -> bool {
-        let mut deadline = Instant::now() + TRY_AGAIN;
+        let mut deadline = Instant::now() + RETRY_AFTER;
         loop {
             match self.jobs.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Job::Append(lines)) => self.sort_late(lines, kept, gone),
-                Ok(Job::Flush(_)) => {} // dropped: whoever waits is let go
-                Err(RecvTimeoutError::Timeout) if heard.try_recv() == Err(TryRecvError::Empty) => {
+                Ok(Job::Append(lines)) => self.sort_arrivals(lines, retained, rejected_seqs),
+                Ok(Job::Flush(_)) => {} // dropped, which releases the waiting caller
+                Err(RecvTimeoutError::Timeout)
+                    if processed.try_recv() == Err(TryRecvError::Empty) =>
+                {
                     deadline = Instant::now() + LINGER;
                 }
                 Err(RecvTimeoutError::Timeout) => return true,
@@ -289,29 +297,35 @@ impl Writer {
         }
     }
 
-    /// Of lines that came while the disk refuses, keeps what is ours and refuses the others.
-    fn sort_late(&self, lines: Vec<Append>, kept: &mut Batch, gone: &mut HashSet<u64>) {
-        let mut thens = Vec::new();
+    /// Retains or rejects records that arrive during an outage.
+    fn sort_arrivals(
+        &self,
+        lines: Vec<Append>,
+        retained: &mut Batch,
+        rejected_seqs: &mut HashSet<u64>,
+    ) {
+        let mut actions = Vec::new();
         for append in lines {
-            if append.is_ours(gone) {
-                kept.take(append);
+            if append.is_retained(rejected_seqs) {
+                retained.take(append);
             } else {
-                gone.insert(append.line.seq());
-                thens.push(append.then);
+                rejected_seqs.insert(append.line.seq());
+                actions.push(append.on_commit);
             }
         }
-        if !thens.is_empty() {
-            self.audit.do_send(NotWritten { thens, broken: false, unheard: None });
+        if !actions.is_empty() {
+            self.effects.do_send(CommitFailed { actions, broken: false, unprocessed: None });
         }
     }
 
-    fn refuse_everything(&self) {
+    fn reject_all(&self) {
         while let Ok(job) = self.jobs.recv() {
             if let Job::Append(lines) = job {
-                let ours = lines.iter().filter(|append| append.is_ours(&HashSet::new())).count();
-                self.stats.unwritten.add(ours);
-                let thens = lines.into_iter().map(|append| append.then).collect();
-                self.audit.do_send(NotWritten { thens, broken: true, unheard: None });
+                let retained =
+                    lines.iter().filter(|append| append.is_retained(&HashSet::new())).count();
+                self.stats.unwritten.add(retained);
+                let actions = lines.into_iter().map(|append| append.on_commit).collect();
+                self.effects.do_send(CommitFailed { actions, broken: true, unprocessed: None });
             }
         }
     }

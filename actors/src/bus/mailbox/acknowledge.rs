@@ -1,5 +1,26 @@
-//! How a delivery ends: acknowledged, failed and tried again, or given up. Each ending is a line
-//! in the journal, and whoever waits is told when that line is durable.
+//! Acknowledgement path: how a delivery ends and when that is durable.
+//!
+//! ```text
+//! agent code    attempts ── result ────────▶ Finished ─┐
+//! task service  AckHandle::handled ────────▶ Finished ─┤
+//! HTTP, stdio   BusSystem::acknowledge/reject ▶ Settle ┤
+//! deadline      expire_overdue ────────────────────────┤
+//!                                                      ▼
+//!                          Session::acknowledge / Session::fail_attempt
+//!       acknowledged: leaves the inbox (policy), frees its capacity
+//!       failed:       back into the inbox with a backoff, or AttemptsExhausted ▶ Router,
+//!                     which dead-letters it
+//!                                                      ▼
+//!                   Session::record ▶ BusContext::append ▶ CommitBuffer ▶ journal thread (fsync)
+//!                                                      ▼
+//!                   CommitEffects: OnCommit::Notify resolves the caller's receiver
+//! ```
+//!
+//! The delivery leaves the inbox at once; the caller is notified after the commit. A crash in
+//! between redelivers the message.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use a2a_journal::{EventLine, Line};
 use a2a_policy::AfterFailure;
@@ -8,103 +29,189 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use super::Session;
-use crate::bus::commit::effects::Then;
+use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
-use crate::bus::router::{GaveUp, InboxError};
+use crate::bus::router::{AttemptsExhausted, InboxError};
+use crate::{Failed, Handled};
 
 impl Session {
-    pub(super) fn acknowledged(&mut self, seq: u64, note: Option<String>, then: Then) -> bool {
-        let Some(entry) = self.desk.inbox.borrow_mut().acknowledge(seq) else { return false };
-        self.called_off.remove(&seq);
-        self.desk.slots.free(entry.bytes);
-        self.shared.stats.acknowledged.add(1);
-        self.record(Event::Acknowledged, seq, entry.item.message.message_id, None, note, then);
+    /// Acknowledges a message; `false` when it is not in flight.
+    pub(super) fn acknowledge(
+        &mut self,
+        seq: u64,
+        note: Option<String>,
+        on_commit: OnCommit,
+    ) -> bool {
+        let Some(entry) = self.mailbox.inbox.borrow_mut().acknowledge(seq) else { return false };
+        self.cancelled.remove(&seq);
+        self.mailbox.capacity.free(entry.bytes);
+        self.bus.stats.acknowledged.add(1);
+        self.record(
+            Event::Acknowledged,
+            seq,
+            Some(entry.item.message.message_id),
+            None,
+            note,
+            on_commit,
+        );
         true
     }
 
-    pub(super) fn failed(&mut self, seq: u64, reason: String, then: Then) -> bool {
-        if self.called_off.remove(&seq) {
-            // Nobody wants another attempt.
-            let Some(entry) = self.desk.inbox.borrow_mut().acknowledge(seq) else {
+    /// Fails an attempt: the message is redelivered after a backoff, or dead-lettered after the
+    /// last attempt. `false` when it is not in flight.
+    pub(super) fn fail_attempt(&mut self, seq: u64, reason: String, on_commit: OnCommit) -> bool {
+        if self.cancelled.remove(&seq) {
+            // No further attempt is wanted.
+            let Some(entry) = self.mailbox.inbox.borrow_mut().acknowledge(seq) else {
                 return false;
             };
-            self.desk.slots.free(entry.bytes);
+            self.mailbox.capacity.free(entry.bytes);
             let id = entry.item.message.message_id;
-            self.record(Event::Cancelled, seq, id, None, Some(reason), then);
+            self.record(Event::Cancelled, seq, Some(id), None, Some(reason), on_commit);
             return true;
         }
-        let now = self.shared.clock.now().uptime;
-        let trace = self.desk.inbox.borrow().get_out(seq).map(|out| out.item.trace().id());
-        let failed = self.desk.inbox.borrow_mut().fail(seq, now, &self.shared.settings.retry);
+        let now = self.bus.clock.now().uptime;
+        let trace = self.mailbox.inbox.borrow().get_out(seq).map(|out| out.item.trace().id());
+        let failed = self.mailbox.inbox.borrow_mut().fail(seq, now, &self.bus.settings.retry);
         match failed {
             None => return false,
             Some(AfterFailure::Retry { attempt, .. }) => {
                 tracing::warn!(
-                    agent = %self.desk.agent, seq, attempt,
+                    agent = %self.mailbox.agent, seq, attempt,
                     trace = trace.map(tracing::field::display), reason, "an attempt failed"
                 );
-                self.shared.stats.failed_attempts.add(1);
-                let id = None;
-                self.record_optional(
+                self.bus.stats.failed_attempts.add(1);
+                self.record(
                     Event::AttemptFailed,
                     seq,
-                    id,
+                    None,
                     Some(attempt),
                     Some(reason),
-                    then,
+                    on_commit,
                 );
-                self.offer_what_waits();
+                self.offer_waiting();
             }
             Some(AfterFailure::GiveUp(entry)) => {
-                self.desk.slots.free(entry.bytes);
-                self.shared.stats.failed_attempts.add(1);
-                let agent = self.desk.agent.clone();
-                self.router.do_send(GaveUp { agent, entry, reason, then });
+                self.mailbox.capacity.free(entry.bytes);
+                self.bus.stats.failed_attempts.add(1);
+                let agent = self.mailbox.agent.clone();
+                self.router.do_send(AttemptsExhausted { agent, entry, reason, on_commit });
             }
         }
         true
     }
 
-    pub(super) fn record(
-        &self,
-        event: Event,
-        of: u64,
-        id: MessageId,
-        attempt: Option<u32>,
-        reason: Option<String>,
-        then: Then,
-    ) {
-        self.record_optional(event, of, Some(id), attempt, reason, then);
+    /// Fails the attempts whose deadline or lease has passed.
+    pub(super) fn expire_overdue(&mut self) {
+        let now = self.bus.clock.now().uptime;
+        let overdue = self.mailbox.inbox.borrow_mut().overdue(now);
+        let deadline_paused =
+            self.runtime.as_ref().is_some_and(|runtime| runtime.deadline_paused());
+        for seq in overdue {
+            let reason = match self.running.get(&seq) {
+                Some(running)
+                    if deadline_paused || !running.attempt_state.started.load(Relaxed) =>
+                {
+                    let until = now + self.bus.settings.handler_deadline;
+                    self.mailbox.inbox.borrow_mut().extend(seq, until);
+                    continue;
+                }
+                Some(_) => {
+                    self.stop_running(seq);
+                    format!(
+                        "the handler did not answer within {} s",
+                        self.bus.settings.handler_deadline.as_secs_f32()
+                    )
+                }
+                None => "the lease ran out without an acknowledgement".to_owned(),
+            };
+            self.fail_attempt(seq, reason, OnCommit::Nothing);
+        }
     }
 
-    fn record_optional(
+    /// Records an event of a delivery and what follows its commit.
+    pub(super) fn record(
         &self,
         event: Event,
         of: u64,
         message_id: Option<MessageId>,
         attempt: Option<u32>,
         reason: Option<String>,
-        then: Then,
+        on_commit: OnCommit,
     ) {
         let line = Line::Event(EventLine {
             of: Some(of),
             message_id,
-            agent_id: Some(self.desk.agent.clone()),
+            agent_id: Some(self.mailbox.agent.clone()),
             attempt,
             reason,
-            ..self.shared.event(event)
+            ..self.bus.event(event)
         });
-        self.shared.append(Append { line, then });
+        self.bus.append(Append { line, on_commit });
     }
 }
 
-/// What somebody outside says of a message it took.
+/// Acknowledges a message of [`AgentRuntime::take_deferred`] later.
+pub struct AckHandle {
+    pub(super) session: Arc<Addr<Session>>,
+    pub(super) seq: u64,
+    pub(super) attempt: u32,
+}
+
+impl AckHandle {
+    /// Acknowledges the message.
+    pub fn handled(self) {
+        let Self { session, seq, attempt } = self;
+        session.do_send(Finished { seq, attempt, result: Ok(Handled::default()) });
+    }
+}
+
+impl std::fmt::Debug for AckHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ticket").field("seq", &self.seq).finish_non_exhaustive()
+    }
+}
+
+/// Result of the agent's code.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Finished {
+    pub(super) seq: u64,
+    pub(super) attempt: u32,
+    pub(super) result: Result<Handled, Failed>,
+}
+
+impl Handler<Finished> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Finished { seq, attempt, result }: Finished, ctx: &mut Self::Context) {
+        if self.running.get(&seq).is_none_or(|running| running.attempt != attempt) {
+            return; // the attempt ended before its result
+        }
+        self.stop_running(seq);
+        match result {
+            Ok(Handled { note, durable }) => {
+                self.acknowledge(seq, note, notify_on_commit(durable));
+            }
+            Err(Failed { reason, durable }) => {
+                self.fail_attempt(seq, reason, notify_on_commit(durable));
+            }
+        }
+        self.pump(ctx);
+    }
+}
+
+fn notify_on_commit(durable: Option<tokio::sync::oneshot::Sender<()>>) -> OnCommit {
+    durable.map_or(OnCommit::Nothing, OnCommit::Notify)
+}
+
+/// Result that an agent reports for a pulled message.
 pub(crate) enum Settlement {
     Acknowledge,
     Fail(String),
 }
 
-/// Settles a message that was pulled; the reply comes when that is durable.
+/// Settles a pulled message; the reply carries the receiver for its commit.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Settle {
@@ -117,14 +224,14 @@ impl Handler<Settle> for Session {
     type Result = ();
 
     fn handle(&mut self, Settle { id, settlement, reply }: Settle, ctx: &mut Self::Context) {
-        let found = self.desk.inbox.borrow().find(|content| content.message.message_id == id);
+        let found = self.mailbox.inbox.borrow().find(|stored| stored.message.message_id == id);
         if let Some(seq) = found {
             self.stop_running(seq);
         }
         let (durable, answer) = oneshot::channel();
         let settled = found.is_some_and(|seq| match settlement {
-            Settlement::Acknowledge => self.acknowledged(seq, None, Then::Answer(durable)),
-            Settlement::Fail(reason) => self.failed(seq, reason, Then::Answer(durable)),
+            Settlement::Acknowledge => self.acknowledge(seq, None, OnCommit::Notify(durable)),
+            Settlement::Fail(reason) => self.fail_attempt(seq, reason, OnCommit::Notify(durable)),
         });
         let _ = reply.send(if settled { Ok(answer) } else { Err(InboxError::NotTaken) });
         self.pump(ctx);

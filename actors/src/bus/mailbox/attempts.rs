@@ -1,5 +1,7 @@
-//! The agent's code at work: begun in the order of the messages, as many at once as it takes,
-//! each ended by its answer, its deadline or the loss of whoever had it.
+//! Attempts of agent code: started in message order, up to `max_in_flight` at once.
+//!
+//! An attempt ends by its result, its deadline or the loss of the agent; `acknowledge` records
+//! which.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,151 +14,162 @@ use futures_util::FutureExt;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
+use super::acknowledge::{AckHandle, Finished};
 use super::{Session, delivery};
-use crate::bus::commit::effects::Then;
-use crate::bus::message::{Call, Content};
-use crate::bus::router::Reply;
-use crate::bus::router::Route;
-use crate::{Delivery, Failed, Handled, HandlerFuture, Runtime, Submission};
+use crate::bus::commit::effects::OnCommit;
+use crate::bus::message::{AttemptState, StoredMessage};
+use crate::bus::router::{Reply, Route};
+use crate::{AgentRuntime, Delivery, Failed, Handled, HandlerFuture, Submission};
 
-/// One message that is being handled.
-pub(super) struct Running {
-    /// Tells a late answer of an aborted run from the answer of the present one.
-    attempt: u32,
+/// An attempt at work.
+pub(super) struct RunningAttempt {
+    /// Distinguishes a late result of an aborted attempt from that of the current one.
+    pub(super) attempt: u32,
     /// Shared with the agent's code.
-    call: Arc<Call>,
-    /// `None` until the attempt is on record and may begin.
+    pub(super) attempt_state: Arc<AttemptState>,
+    /// `None` until the attempt is recorded and may start.
     abort: Option<AbortHandle>,
-    /// The bus did not take the answer that was worked out on the spot.
-    insists: bool,
+    /// The bus refused the inline answer.
+    answer_refused: bool,
 }
 
-/// What became of a message on the thread of the bus.
-enum Taken {
-    /// It is answered.
+/// Result of the inline calls on the bus thread.
+enum InlineResult {
+    /// Answered inline.
     Answered(Submission),
-    /// Whoever took it says when it has been dealt with.
-    Over,
-    /// There is work to run.
-    Not,
+    /// The end is reported through the [`AckHandle`].
+    Deferred,
+    /// A future is to be run.
+    Pending,
 }
 
 impl Session {
-    /// Hands the agent's code the message that comes next; `false` when there is none, or no room.
+    /// Starts an attempt on the next message; `false` when none waits, or the agent's code is at
+    /// its limit.
     pub(super) fn run_next(&mut self, ctx: &mut Context<Self>) -> bool {
-        // Asked after every message: nothing but what is out costs no look at the clock.
-        if !self.has_room() || self.desk.inbox.borrow().is_all_out() {
+        // Read after every message: a mailbox with nothing to lease costs no look at the clock.
+        if !self.has_capacity() || self.mailbox.inbox.borrow().is_all_out() {
             return false;
         }
-        let now = self.shared.clock.now().uptime;
-        let until = now + self.shared.settings.handler_deadline;
-        let mut inbox = self.desk.inbox.borrow_mut();
+        let now = self.bus.clock.now().uptime;
+        let until = now + self.bus.settings.handler_deadline;
+        let mut inbox = self.mailbox.inbox.borrow_mut();
         let Some(entry) = inbox.lease(now, until) else { return false };
-        // An earlier attempt may have killed the process: count this one before it can. And
-        // nobody overtakes a message that waits for that.
-        let on_record_first = entry.item.recovered || !self.unbegun.is_empty();
+        // An earlier attempt may have killed the process: record this one before it can. Later
+        // messages wait behind it.
+        let on_record_first = entry.item.recovered || !self.awaiting_record.is_empty();
         let delivery = delivery(entry);
         drop(inbox);
         let (seq, attempt, id) = (delivery.seq, delivery.attempt, delivery.message.message_id);
-        self.shared.running.set(self.shared.running.get() + 1);
-        self.running
-            .insert(seq, Running { attempt, call: Arc::default(), abort: None, insists: false });
+        self.bus.running.set(self.bus.running.get() + 1);
+        self.running.insert(
+            seq,
+            RunningAttempt {
+                attempt,
+                attempt_state: Arc::default(),
+                abort: None,
+                answer_refused: false,
+            },
+        );
         if on_record_first {
-            self.unbegun.insert(seq);
-            let then = Then::Begin { session: ctx.address(), seq };
-            self.record(Event::Delivered, seq, id, Some(attempt), None, then);
+            self.awaiting_record.insert(seq);
+            let on_commit = OnCommit::StartAttempt { session: ctx.address(), seq };
+            self.record(Event::Delivered, seq, Some(id), Some(attempt), None, on_commit);
             return true;
         }
         if attempt > 1 {
-            self.record(Event::Delivered, seq, id, Some(attempt), None, Then::Nothing);
+            self.record(Event::Delivered, seq, Some(id), Some(attempt), None, OnCommit::Nothing);
         }
-        self.begin(delivery, ctx);
+        self.start(delivery, ctx);
         true
     }
 
-    /// While a message is being handled, hands over what the agent's code waits for: an answer to
-    /// a task it asked for must not stand in line behind the work that needs it.
-    pub(super) fn take_at_once(&mut self) {
-        let Some(runtime) = self.runtime.clone().filter(|runtime| runtime.watches()) else {
+    /// Delivers out-of-band messages while others are being handled: an answer to a task that the
+    /// code requested must not queue behind the work that needs it.
+    pub(super) fn take_out_of_band(&mut self) {
+        let Some(runtime) = self.runtime.clone().filter(|runtime| runtime.has_out_of_band()) else {
             return;
         };
         if self.running.is_empty() {
             return;
         }
-        let now = self.shared.clock.now().uptime;
-        let until = now + self.shared.settings.handler_deadline;
+        let now = self.bus.clock.now().uptime;
+        let until = now + self.bus.settings.handler_deadline;
         loop {
             let wants =
-                |content: &Arc<Content>| runtime.wants_at_once(&content.by, &content.message);
-            let mut inbox = self.desk.inbox.borrow_mut();
+                |stored: &Arc<StoredMessage>| runtime.is_out_of_band(&stored.by, &stored.message);
+            let mut inbox = self.mailbox.inbox.borrow_mut();
             let Some(delivery) = inbox.lease_if(now, until, wants).map(delivery) else { return };
             drop(inbox);
-            if !runtime.take_at_once(&delivery) {
-                // Nobody waits for it any more; it has its turn like any other.
-                self.desk.inbox.borrow_mut().put_back(delivery.seq);
+            if !runtime.take_out_of_band(&delivery) {
+                // No longer awaited; it has its turn like any other.
+                self.mailbox.inbox.borrow_mut().put_back(delivery.seq);
                 return;
             }
-            self.acknowledged(delivery.seq, None, Then::Nothing);
+            self.acknowledge(delivery.seq, None, OnCommit::Nothing);
         }
     }
 
-    /// Runs the agent's code where a panic or a blocked thread harms nobody else.
-    fn begin(&mut self, mut delivery: Delivery, ctx: &mut Context<Self>) {
+    /// Runs the agent's code isolated from panics and, unless it only waits, from blocking.
+    fn start(&mut self, mut delivery: Delivery, ctx: &mut Context<Self>) {
         let (seq, session) = (delivery.seq, self.address(ctx));
         let (Some(runtime), Some(running)) = (self.runtime.clone(), self.running.get_mut(&seq))
         else {
             return;
         };
         let attempt = running.attempt;
-        delivery.call = Some(Arc::clone(&running.call));
-        let ticket = Ticket { session: Arc::clone(&session), seq, attempt };
-        // What the agent's code says in its log is known by the trace it belongs to.
+        delivery.attempt_state = Some(Arc::clone(&running.attempt_state));
+        let ack = AckHandle { session: Arc::clone(&session), seq, attempt };
+        // The agent's own log lines belong to the trace of the message.
         let span = tracing::debug_span!(
             "handle",
             trace = %delivery.trace().id(),
-            agent = %self.desk.agent,
+            agent = %self.mailbox.agent,
             message_id = %delivery.message.message_id,
             attempt,
         );
         let taken = AssertUnwindSafe(|| {
             let _span = span.enter();
-            match (!running.insists).then(|| runtime.answer_at_once(&delivery)).flatten() {
-                Some(answer) => Taken::Answered(answer),
-                None => runtime.take_over(&delivery, ticket).map_or(Taken::Over, |_| Taken::Not),
+            match (!running.answer_refused).then(|| runtime.answer_at_once(&delivery)).flatten() {
+                Some(answer) => InlineResult::Answered(answer),
+                None => runtime
+                    .take_deferred(&delivery, ack)
+                    .map_or(InlineResult::Deferred, |_| InlineResult::Pending),
             }
         });
         match catch_unwind(taken) {
-            Ok(Taken::Not) => {}
+            Ok(InlineResult::Pending) => {}
             Ok(taken) => {
-                running.call.taken_up.store(true, Relaxed);
-                self.unbegun.remove(&seq);
-                if let Taken::Answered(answer) = taken {
+                running.attempt_state.started.store(true, Relaxed);
+                self.awaiting_record.remove(&seq);
+                if let InlineResult::Answered(answer) = taken {
                     self.send_answer(answer, seq, attempt, session);
                 }
                 return;
             }
             Err(panic) => {
                 let result = Err(panicked(&*panic));
-                self.unbegun.remove(&seq);
+                self.awaiting_record.remove(&seq);
                 return session.do_send(Finished { seq, attempt, result });
             }
         }
-        let call = Arc::clone(&running.call);
-        // Several at once are handed over here, one after the other: on threads of their own
-        // they would overtake each other.
-        let mut begun = (runtime.window() != 1).then(|| begin_now(&*runtime, delivery.clone()));
-        // What somebody waits for is taken here as well: what comes after it is taken at once,
-        // and the end of a task must not overtake the reports before it.
-        let is_awaited = begun.is_none()
-            && runtime.watches()
-            && runtime.wants_at_once(&delivery.sender, &delivery.message);
-        if is_awaited && runtime.take_at_once(&delivery) {
-            begun = Some(Ok(Box::pin(async { Ok(Handled::default()) })));
+        let attempt_state = Arc::clone(&running.attempt_state);
+        // Several at once are handed over here in order; on threads of their own they would
+        // overtake each other.
+        let mut inline_work =
+            (runtime.max_in_flight() != 1).then(|| handle_here(&*runtime, delivery.clone()));
+        // An awaited message is taken here as well: the next is taken out of band, and the end of a
+        // task must not overtake the reports before it.
+        let is_awaited = inline_work.is_none()
+            && runtime.has_out_of_band()
+            && runtime.is_out_of_band(&delivery.sender, &delivery.message);
+        if is_awaited && runtime.take_out_of_band(&delivery) {
+            inline_work = Some(Ok(Box::pin(async { Ok(Handled::default()) })));
         }
-        let only_waits = runtime.only_waits();
+        let runs_on_bus_thread = runtime.runs_on_bus_thread();
         let work = async move {
-            call.taken_up.store(true, Relaxed);
-            match begun {
+            attempt_state.started.store(true, Relaxed);
+            match inline_work {
                 Some(work) => work?.await,
                 None => runtime.handle(delivery).await,
             }
@@ -167,43 +180,43 @@ impl Session {
             let result = result.unwrap_or_else(|panic| Err(panicked(&*panic)));
             session.do_send(Finished { seq, attempt, result });
         };
-        let task = if only_waits {
+        let task = if runs_on_bus_thread {
             tokio::task::spawn_local(work)
         } else {
-            self.shared.handlers.spawn(work)
+            self.bus.handlers.spawn(work)
         };
         running.abort = Some(task.abort_handle());
-        self.unbegun.remove(&seq);
+        self.awaiting_record.remove(&seq);
     }
 
-    /// Sends an answer that was worked out on the spot.
+    /// Sends an inline answer.
     fn send_answer(&self, answer: Submission, seq: u64, attempt: u32, session: Arc<Addr<Self>>) {
-        let caller = Caller::Agent(self.desk.agent.clone());
-        let reply = Reply::Then(Box::new(move |receipt| {
+        let caller = Caller::Agent(self.mailbox.agent.clone());
+        let reply = Reply::Callback(Box::new(move |receipt| {
             let outcome = receipt.outcome;
             if outcome.is_accepted() || outcome == Outcome::Duplicate {
                 session.do_send(Finished { seq, attempt, result: Ok(Handled::default()) });
             } else {
-                session.do_send(Insist { seq, attempt });
+                session.do_send(AnswerRefused { seq, attempt });
             }
         }));
-        // However many there are: a message whose answer went nowhere would wait for its deadline.
+        // Beyond the queue limit: a message whose answer is lost would wait for its deadline.
         self.router.do_send(Route { caller, submission: answer, reply });
     }
 
-    /// The agent's code has this message no more, whatever it still does.
+    /// Ends an attempt without a result; late results are ignored.
     pub(super) fn stop_running(&mut self, seq: u64) {
         let Some(running) = self.running.remove(&seq) else { return };
-        self.unbegun.remove(&seq);
+        self.awaiting_record.remove(&seq);
         if let Some(abort) = running.abort {
-            // It does nothing to work that has ended.
+            // A no-op for a task that has ended.
             abort.abort();
         }
-        self.shared.running.set(self.shared.running.get().saturating_sub(1));
-        self.shared.idle.notify_waiters();
+        self.bus.running.set(self.bus.running.get().saturating_sub(1));
+        self.bus.idle.notify_waiters();
     }
 
-    /// The agent's code has nothing any more.
+    /// Ends all attempts and returns their sequence numbers.
     fn stop_all(&mut self) -> Vec<u64> {
         let mut all: Vec<u64> = self.running.keys().copied().collect();
         all.sort_unstable();
@@ -211,78 +224,34 @@ impl Session {
         all
     }
 
-    /// The same, for no fault of anybody; what was called off is over, the rest is returned.
+    /// Ends all attempts without counting them as failed. Cancelled messages are settled, the rest
+    /// returned.
     pub(super) fn stop_unfinished(&mut self) -> Vec<u64> {
         let mut rest = self.stop_all();
         rest.retain(|seq| {
-            let over = self.called_off.contains(seq);
-            !(over && self.failed(*seq, "the agent left".to_owned(), Then::Nothing))
+            let over = self.cancelled.contains(seq);
+            !(over && self.fail_attempt(*seq, "the agent left".to_owned(), OnCommit::Nothing))
         });
         rest
     }
 
-    /// The same, and nobody has had the rest.
+    /// Returns all messages in flight to the inbox; the attempts do not count.
     pub(super) fn give_back_all(&mut self) {
         for seq in self.stop_unfinished() {
-            self.desk.inbox.borrow_mut().put_back(seq);
+            self.mailbox.inbox.borrow_mut().put_back(seq);
         }
     }
 
-    /// The same, and each attempt has failed.
+    /// Fails all attempts.
     pub(super) fn lose_all(&mut self, reason: &str) {
         for seq in self.stop_all() {
-            self.failed(seq, reason.to_owned(), Then::Nothing);
-        }
-    }
-
-    pub(super) fn end_overdue(&mut self) {
-        let now = self.shared.clock.now().uptime;
-        let overdue = self.desk.inbox.borrow_mut().overdue(now);
-        let takes_its_time = self.runtime.as_ref().is_some_and(|runtime| runtime.takes_its_time());
-        for seq in overdue {
-            let reason = match self.running.get(&seq) {
-                Some(running) if takes_its_time || !running.call.taken_up.load(Relaxed) => {
-                    let until = now + self.shared.settings.handler_deadline;
-                    self.desk.inbox.borrow_mut().extend(seq, until);
-                    continue;
-                }
-                Some(_) => {
-                    self.stop_running(seq);
-                    format!(
-                        "the handler did not answer within {} s",
-                        self.shared.settings.handler_deadline.as_secs_f32()
-                    )
-                }
-                None => "the lease ran out without an acknowledgement".to_owned(),
-            };
-            self.failed(seq, reason, Then::Nothing);
+            self.fail_attempt(seq, reason.to_owned(), OnCommit::Nothing);
         }
     }
 }
 
-/// Says when a message that was taken over has been dealt with.
-pub struct Ticket {
-    session: Arc<Addr<Session>>,
-    seq: u64,
-    attempt: u32,
-}
-
-impl Ticket {
-    /// The message is acknowledged.
-    pub fn handled(self) {
-        let Self { session, seq, attempt } = self;
-        session.do_send(Finished { seq, attempt, result: Ok(Handled::default()) });
-    }
-}
-
-impl std::fmt::Debug for Ticket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket").field("seq", &self.seq).finish_non_exhaustive()
-    }
-}
-
-/// Lets the agent's code begin on the thread of the bus, which a panic must not end.
-fn begin_now(runtime: &dyn Runtime, delivery: Delivery) -> Result<HandlerFuture, Failed> {
+/// Calls the handler on the bus thread, which a panic must not end.
+fn handle_here(runtime: &dyn AgentRuntime, delivery: Delivery) -> Result<HandlerFuture, Failed> {
     catch_unwind(AssertUnwindSafe(|| runtime.handle(delivery))).map_err(|panic| panicked(&*panic))
 }
 
@@ -294,24 +263,24 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failed {
     Failed::new(format!("the handler panicked: {text}"))
 }
 
-/// The attempt on a recovered message is on record and may begin.
+/// The attempt on a recovered message is recorded and may start.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Begin(pub(crate) u64);
+pub(crate) struct StartAttempt(pub(crate) u64);
 
-impl Handler<Begin> for Session {
+impl Handler<StartAttempt> for Session {
     type Result = ();
 
-    fn handle(&mut self, Begin(seq): Begin, ctx: &mut Self::Context) {
+    fn handle(&mut self, StartAttempt(seq): StartAttempt, ctx: &mut Self::Context) {
         if self.running.get(&seq).is_none_or(|running| running.abort.is_some()) {
             return;
         }
-        let delivery = self.desk.inbox.borrow().get_out(seq).map(delivery);
+        let delivery = self.mailbox.inbox.borrow().get_out(seq).map(delivery);
         match delivery {
-            Some(delivery) if self.runtime.is_some() => self.begin(delivery, ctx),
+            Some(delivery) if self.runtime.is_some() => self.start(delivery, ctx),
             _ => {
-                // The agent left, or somebody settled the message from outside meanwhile.
-                self.desk.inbox.borrow_mut().put_back(seq);
+                // The agent left, or the message was settled by another call meanwhile.
+                self.mailbox.inbox.borrow_mut().put_back(seq);
                 self.stop_running(seq);
                 self.pump(ctx);
             }
@@ -319,76 +288,43 @@ impl Handler<Begin> for Session {
     }
 }
 
-/// The bus did not take an answer that was worked out on the spot: the agent's code is to see to it.
+/// The bus refused the inline answer: the message goes to the handler.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Insist {
+struct AnswerRefused {
     seq: u64,
     attempt: u32,
 }
 
-impl Handler<Insist> for Session {
+impl Handler<AnswerRefused> for Session {
     type Result = ();
 
-    fn handle(&mut self, Insist { seq, attempt }: Insist, ctx: &mut Self::Context) {
+    fn handle(&mut self, AnswerRefused { seq, attempt }: AnswerRefused, ctx: &mut Self::Context) {
         let Some(running) = self.running.get_mut(&seq) else { return };
         if running.attempt != attempt {
-            return; // it was given up on before it answered
+            return; // the attempt ended before the answer
         }
-        running.insists = true;
-        ctx.notify(Begin(seq));
+        running.answer_refused = true;
+        ctx.notify(StartAttempt(seq));
     }
 }
 
-/// A message that is being handled, or was to be, never became durable: it never was.
+/// The commit of a message in flight failed: the message never existed.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct TakenBack(pub(crate) u64);
+pub(crate) struct Retracted(pub(crate) u64);
 
-impl Handler<TakenBack> for Session {
+impl Handler<Retracted> for Session {
     type Result = ();
 
-    fn handle(&mut self, TakenBack(seq): TakenBack, ctx: &mut Self::Context) {
+    fn handle(&mut self, Retracted(seq): Retracted, ctx: &mut Self::Context) {
         self.stop_running(seq);
-        self.called_off.remove(&seq);
+        self.cancelled.remove(&seq);
         self.pump(ctx);
     }
 }
 
-/// The agent's code came back, or blew up.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Finished {
-    seq: u64,
-    attempt: u32,
-    result: Result<Handled, Failed>,
-}
-
-impl Handler<Finished> for Session {
-    type Result = ();
-
-    fn handle(&mut self, Finished { seq, attempt, result }: Finished, ctx: &mut Self::Context) {
-        if self.running.get(&seq).is_none_or(|running| running.attempt != attempt) {
-            return; // it was given up on before it answered
-        }
-        self.stop_running(seq);
-        match result {
-            Ok(Handled { note, durable }) => {
-                self.acknowledged(seq, note, then_tell(durable));
-            }
-            Err(Failed { reason, durable }) => {
-                self.failed(seq, reason, then_tell(durable));
-            }
-        }
-        self.pump(ctx);
-    }
-}
-
-fn then_tell(durable: Option<tokio::sync::oneshot::Sender<()>>) -> Then {
-    durable.map_or(Then::Nothing, Then::Answer)
-}
-
-/// The task that this message asked for was called off: the agent's code is told.
+/// The task that this message requested was cancelled: notify the agent's code.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct CancelRunning(pub(crate) u64);
@@ -397,11 +333,11 @@ impl Handler<CancelRunning> for Session {
     type Result = ();
 
     fn handle(&mut self, CancelRunning(seq): CancelRunning, _: &mut Self::Context) {
-        if self.desk.inbox.borrow().get_out(seq).is_some() {
-            self.called_off.insert(seq);
+        if self.mailbox.inbox.borrow().get_out(seq).is_some() {
+            self.cancelled.insert(seq);
         }
         if let Some(running) = self.running.get(&seq) {
-            running.call.cancel();
+            running.attempt_state.cancel();
         }
     }
 }

@@ -1,12 +1,13 @@
-//! Messages for an agent elsewhere, which polls for them and settles each later. It must not know
-//! how they travel.
+//! Polls: messages for agents elsewhere, which settle each later. Transport is the caller's
+//! concern.
 //!
-//! A poll whose caller is gone costs nothing: it is passed over, and deliveries that were leased to it
-//! and not taken return to the inbox without counting as an attempt. So a lease belongs to a
-//! caller only once it has the deliveries in hand ([`Handed::accept`]), and only then is the attempt
-//! written down.
+//! A poll whose caller has gone costs nothing: it is skipped, and deliveries leased to it but not
+//! accepted return to the inbox without counting as an attempt. A lease belongs to a caller only
+//! once the deliveries have reached it ([`PulledDeliveries::accept`]); only then is the attempt
+//! recorded.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use a2a_protocol::Event;
 use actix::prelude::*;
@@ -14,44 +15,71 @@ use tokio::sync::oneshot;
 
 use super::{Session, delivery};
 use crate::Delivery;
-use crate::bus::commit::effects::{Health, Then};
-use crate::bus::mailbox::Poll;
+use crate::bus::commit::effects::{JournalHealth, OnCommit};
 
-/// A poll that waits for messages.
-pub(super) struct WaitingPull {
-    limit: usize,
-    reply: oneshot::Sender<Handed>,
+/// When a call that waited for messages ended; unset while it waits.
+#[derive(Debug, Default)]
+pub(crate) struct Poll(OnceLock<Instant>);
+
+impl Poll {
+    /// Time since it ended; `None` while it waits.
+    pub(super) fn ended(&self) -> Option<Duration> {
+        self.0.get().map(Instant::elapsed)
+    }
 }
 
-/// Letters on their way to the caller of a poll. Dropped before it took them, they return to the
+/// Guard that a waiting call holds. Its drop, with the answer or with the connection, ends the
+/// [`Poll`].
+#[derive(Debug, Default)]
+pub(crate) struct Polling(Arc<Poll>);
+
+impl Polling {
+    pub(crate) fn poll(&self) -> Arc<Poll> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        let _ = self.0.0.set(Instant::now());
+    }
+}
+
+/// A waiting poll.
+pub(super) struct WaitingPull {
+    limit: usize,
+    reply: oneshot::Sender<PulledDeliveries>,
+}
+
+/// Deliveries on their way to the caller of a poll. Dropped before acceptance, they return to the
 /// inbox.
-pub(crate) struct Handed {
+pub(crate) struct PulledDeliveries {
     deliveries: Vec<Delivery>,
     session: Addr<Session>,
 }
 
-impl Handed {
+impl PulledDeliveries {
     /// The caller has them: the attempts count.
     pub(crate) fn accept(mut self) -> Vec<Delivery> {
         let deliveries = std::mem::take(&mut self.deliveries);
         if !deliveries.is_empty() {
-            // However many there are: an attempt must not go unrecorded.
-            self.session.do_send(HandedOver(leases(&deliveries)));
+            // Beyond the queue limit: an attempt must not go unrecorded.
+            self.session.do_send(PullAccepted(leases(&deliveries)));
         }
         deliveries
     }
 }
 
-impl Drop for Handed {
+impl Drop for PulledDeliveries {
     fn drop(&mut self) {
         if !self.deliveries.is_empty() {
-            // However many there are: these would wait until the lease ends.
-            self.session.do_send(NotTaken(leases(&self.deliveries)));
+            // Beyond the queue limit: these would wait until the lease ends.
+            self.session.do_send(PullAbandoned(leases(&self.deliveries)));
         }
     }
 }
 
-/// Which attempt on which message.
+/// Sequence number of a message and number of the attempt.
 type Lease = (u64, u32);
 
 fn leases(deliveries: &[Delivery]) -> Vec<Lease> {
@@ -59,8 +87,8 @@ fn leases(deliveries: &[Delivery]) -> Vec<Lease> {
 }
 
 impl Session {
-    /// Serves polls that wait, the newest first: of those whose connection has gone without a word
-    /// it is the least likely to be one.
+    /// Serves waiting polls, the newest first: it is the least likely to have lost its connection
+    /// unnoticed.
     pub(super) fn answer_pulls(&mut self, ctx: &Context<Self>) {
         while let Some(pull) = self.pulls.pop() {
             if pull.reply.is_closed() {
@@ -71,37 +99,37 @@ impl Session {
                 self.pulls.push(pull);
                 return;
             }
-            self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
+            self.mailbox.last_seen.set(Some(self.bus.clock.now().uptime));
             self.hand_over(deliveries, pull.reply, ctx);
         }
     }
 
-    /// Gives the deliveries to the caller, or takes them back when it has gone.
+    /// Hands the deliveries to the caller, or returns them to the inbox when it has gone.
     fn hand_over(
         &self,
         deliveries: Vec<Delivery>,
-        reply: oneshot::Sender<Handed>,
+        reply: oneshot::Sender<PulledDeliveries>,
         ctx: &Context<Self>,
     ) {
-        let handed = Handed { deliveries, session: ctx.address() };
+        let handed = PulledDeliveries { deliveries, session: ctx.address() };
         if let Err(mut handed) = reply.send(handed) {
-            let mut inbox = self.desk.inbox.borrow_mut();
+            let mut inbox = self.mailbox.inbox.borrow_mut();
             for delivery in std::mem::take(&mut handed.deliveries) {
                 inbox.put_back(delivery.seq);
             }
         }
     }
 
-    /// Leases up to `limit` messages to an agent elsewhere.
+    /// Leases up to `limit` messages.
     fn take(&self, limit: usize) -> Vec<Delivery> {
-        if self.desk.takes_ahead() {
-            // What lies here may not be durable, and the agent's code has it in a moment.
+        if self.mailbox.takes_uncommitted() {
+            // Messages here may not be durable yet, and the attached code takes them in a moment.
             return Vec::new();
         }
-        let now = self.shared.clock.now().uptime;
-        let until = now + self.shared.settings.lease;
+        let now = self.bus.clock.now().uptime;
+        let until = now + self.bus.settings.lease;
         let mut deliveries = Vec::new();
-        let mut inbox = self.desk.inbox.borrow_mut();
+        let mut inbox = self.mailbox.inbox.borrow_mut();
         while deliveries.len() < limit
             && let Some(entry) = inbox.lease(now, until)
         {
@@ -110,32 +138,32 @@ impl Session {
         deliveries
     }
 
-    /// Adds a poll to those that wait.
+    /// Adds a waiting poll.
     fn wait(&mut self, pull: WaitingPull) {
         if self.pulls.len() == self.pulls.capacity() {
-            // Before it grows: an agent that polls and never gets anything leaves one each time.
+            // Before the list grows: an agent that polls in vain leaves a closed poll each time.
             self.pulls.retain(|pull| !pull.reply.is_closed());
         }
         self.pulls.push(pull);
     }
 
-    /// Whether this very attempt is still out.
+    /// Whether exactly this attempt is still leased.
     fn is_leased(&self, (seq, attempt): Lease) -> bool {
-        let inbox = self.desk.inbox.borrow();
+        let inbox = self.mailbox.inbox.borrow();
         inbox.get_out(seq).is_some_and(|entry| entry.attempts == attempt)
     }
 }
 
-/// An agent elsewhere polls for messages. If there are none, a patient poll waits until there are
-/// or the reply is dropped; any other is answered at once.
+/// Polls for messages. If there are none, a patient poll waits until one arrives or the reply is
+/// dropped; any other is answered at once.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Pull {
     pub(crate) limit: usize,
     pub(crate) patient: bool,
-    /// The call that waits, for presence.
+    /// The waiting call, for presence.
     pub(crate) poll: Arc<Poll>,
-    pub(crate) reply: oneshot::Sender<Handed>,
+    pub(crate) reply: oneshot::Sender<PulledDeliveries>,
 }
 
 impl Handler<Pull> for Session {
@@ -146,67 +174,71 @@ impl Handler<Pull> for Session {
         if reply.is_closed() {
             return;
         }
-        let now = self.shared.clock.now().uptime;
-        self.desk.last_seen.set(Some(now));
+        let now = self.bus.clock.now().uptime;
+        self.mailbox.last_seen.set(Some(now));
         if patient {
-            self.desk.polled_by(poll, now);
+            self.mailbox.polled_by(poll, now);
         }
-        self.end_overdue();
+        self.expire_overdue();
         if patient {
             self.wait(WaitingPull { limit, reply });
             self.pump(ctx);
             return;
         }
-        let closed =
-            self.shared.stopping.get() || self.shared.gauge.health.get() != Health::Writing;
+        let closed = self.bus.stopping.get()
+            || self.bus.journal_status.health.get() != JournalHealth::Writing;
         let deliveries = if closed { Vec::new() } else { self.take(limit) };
         self.hand_over(deliveries, reply, ctx);
         self.pump(ctx);
     }
 }
 
-/// The caller of a poll has its deliveries.
+/// The caller of a poll has accepted its deliveries.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct HandedOver(Vec<Lease>);
+struct PullAccepted(Vec<Lease>);
 
-impl Handler<HandedOver> for Session {
+impl Handler<PullAccepted> for Session {
     type Result = ();
 
-    fn handle(&mut self, HandedOver(leases): HandedOver, _: &mut Self::Context) {
-        if self.shared.tray.is_closed() {
-            // The bus stopped meanwhile: the message comes again as the same attempt.
+    fn handle(&mut self, PullAccepted(leases): PullAccepted, _: &mut Self::Context) {
+        if self.bus.commit_buffer.is_closed() {
+            // The bus stopped meanwhile: the message is redelivered with the same attempt number.
             return;
         }
         for (seq, attempt) in leases {
-            let inbox = self.desk.inbox.borrow();
+            let inbox = self.mailbox.inbox.borrow();
             let Some(id) = inbox.get_out(seq).map(|out| out.item.message.message_id) else {
                 continue;
             };
             drop(inbox);
-            self.record(Event::Delivered, seq, id, Some(attempt), None, Then::Nothing);
+            self.record(Event::Delivered, seq, Some(id), Some(attempt), None, OnCommit::Nothing);
         }
     }
 }
 
-/// The caller of a poll went before it took its deliveries.
+/// The caller of a poll went away before accepting its deliveries.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct NotTaken(Vec<Lease>);
+struct PullAbandoned(Vec<Lease>);
 
-impl Handler<NotTaken> for Session {
+impl Handler<PullAbandoned> for Session {
     type Result = ();
 
-    fn handle(&mut self, NotTaken(leases): NotTaken, ctx: &mut Self::Context) {
+    fn handle(&mut self, PullAbandoned(leases): PullAbandoned, ctx: &mut Self::Context) {
         for lease in leases.into_iter().filter(|lease| self.is_leased(*lease)).collect::<Vec<_>>() {
             let (seq, _) = lease;
-            if self.called_off.contains(&seq) {
-                self.failed(seq, "the poll it was handed to had gone".to_owned(), Then::Nothing);
+            if self.cancelled.contains(&seq) {
+                self.fail_attempt(
+                    seq,
+                    "the poll it was handed to had gone".to_owned(),
+                    OnCommit::Nothing,
+                );
             } else {
-                self.desk.inbox.borrow_mut().put_back(seq);
+                self.mailbox.inbox.borrow_mut().put_back(seq);
             }
         }
-        self.offer_what_waits();
+        self.offer_waiting();
         self.pump(ctx);
     }
 }

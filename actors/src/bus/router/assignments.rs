@@ -1,32 +1,108 @@
-//! Tasks beyond their messages: kept, given up, overdue, called off.
+//! Assignments: ledger changes, deadlines and cancellation.
+//!
+//! The ledger of `policy` decides; here its changes become records, timers and notices.
 
-use std::fmt;
-use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_journal::{EventLine, Fact, Line};
 use a2a_policy::{Caller, Change, LedgerRefusal, Now, QueueEntry, Task, Undo};
-use a2a_protocol::{AgentId, Body, CorrelationId, Event, TaskId, TaskState};
+use a2a_protocol::{AgentId, Body, Event, TaskId, TaskState};
 use actix::prelude::*;
-use chrono::{DateTime, Utc};
-use std::sync::Arc;
 use tokio::sync::oneshot;
 
-use super::{PART, Part, Router};
-use crate::bus::clock::Clock;
-use crate::bus::commit::effects::Then;
+use super::Router;
+use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
+use crate::bus::context::Clock;
 use crate::bus::mailbox::CancelRunning;
-use crate::bus::message::{Content, Submission};
+use crate::bus::message::{StoredMessage, Submission};
 use crate::bus::notice;
 
-/// A deadline is looked at again at least so often, because the time of day may jump.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// How many overdue tasks are marked before other work has its turn: each is three lines.
-const AT_ONCE: usize = 100;
+/// Longest wait before deadlines are checked again: the wall clock may jump.
+const MAX_DEADLINE_WAIT: Duration = Duration::from_secs(60);
+/// Overdue tasks marked in one turn of the router; each takes three records.
+const OVERDUE_BATCH: usize = 100;
+
+/// Records that an operator deleted an A2A task. The reply comes when that is durable; `None` when
+/// nothing can be written.
+#[derive(Message)]
+#[rtype(result = "Option<oneshot::Receiver<()>>")]
+pub(crate) struct RecordDeleted {
+    pub(crate) task: TaskId,
+    pub(crate) reason: String,
+}
+
+impl Handler<RecordDeleted> for Router {
+    type Result = MessageResult<RecordDeleted>;
+
+    fn handle(&mut self, deleted: RecordDeleted, _: &mut Self::Context) -> Self::Result {
+        if self.unavailable().is_some() {
+            return MessageResult(None);
+        }
+        let (done, durable) = oneshot::channel();
+        let known = self.ledger.as_ref().and_then(|ledger| ledger.get(&deleted.task));
+        let line = Line::Event(EventLine {
+            of: known.map(|task| task.record),
+            reason: Some(deleted.reason),
+            ..self.bus.event(Event::Deleted)
+        });
+        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
+        MessageResult(Some(durable))
+    }
+}
+
+/// Cancels a task in the name of its requester, or of an operator without `by`. The reply comes
+/// when that is durable.
+#[derive(Message)]
+#[rtype(result = "Result<oneshot::Receiver<()>, LedgerRefusal>")]
+pub(crate) struct CancelTask {
+    pub(crate) task: TaskId,
+    pub(crate) by: Option<AgentId>,
+    pub(crate) reason: String,
+}
+
+impl Handler<CancelTask> for Router {
+    type Result = Result<oneshot::Receiver<()>, LedgerRefusal>;
+
+    fn handle(&mut self, request: CancelTask, ctx: &mut Self::Context) -> Self::Result {
+        let CancelTask { task: id, by, reason } = request;
+        let now = self.bus.clock.now();
+        let unknown = LedgerRefusal::UnknownTask { task: id };
+        let ledger = self.ledger.as_ref().ok_or(unknown)?;
+        let change = ledger.cancel(&id, by.as_ref(), &reason, now)?;
+        let task = change.task.clone();
+        let facts = self.change_ledger(change, task.record, ctx).1;
+        let withdrawn = self.withdraw(&task.assignee, task.record);
+        let discarded = withdrawn.is_none() && self.discard_uncommitted(&task);
+        let unseen = withdrawn.is_some() || discarded;
+        let (done, durable) = oneshot::channel();
+        let line = Line::Event(EventLine {
+            of: Some(task.record),
+            // With the agent's name the record settles the delivery too; a running attempt
+            // continues.
+            agent_id: unseen.then(|| task.assignee.clone()),
+            message_id: withdrawn.as_ref().map(|entry| entry.item.message.message_id),
+            reason: Some(reason.clone()),
+            facts,
+            ..self.bus.event(Event::Cancelled)
+        });
+        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
+        let who = by.as_ref().map_or("a person", AgentId::as_str);
+        let text = format!("Task {id} was called off by {who}: {reason}");
+        if !unseen {
+            self.cancel_running(&task);
+            self.notify_party(&task.assignee, &task, (Event::Cancelled, &text), now, ctx);
+        }
+        if by.is_none() {
+            self.notify_party(&task.requester, &task, (Event::Cancelled, &text), now, ctx);
+        }
+        Ok(durable)
+    }
+}
 
 impl Router {
-    /// Puts a change into force; how to take it back, and what must be known after a restart.
+    /// Applies a change. Returns its reversal, and the facts to recover it from.
     pub(super) fn change_ledger(
         &mut self,
         change: Change,
@@ -39,14 +115,14 @@ impl Router {
         let kept = [Some(id), parent].into_iter().flatten().filter_map(|id| ledger.get(&id));
         let mut facts: Vec<_> = kept.map(|task| fact(&task.task_id, Some(task))).collect();
         facts.extend(forgotten.iter().map(|id| fact(id, None)));
-        self.watch_deadlines(ctx);
+        self.schedule_deadline(ctx);
         (Some(undo), facts)
     }
 
-    /// The task that a message asked for is given up with it.
-    pub(super) fn give_up_task(
+    /// Fails the task that a dead-lettered message requested.
+    pub(super) fn fail_assignment(
         &mut self,
-        entry: &QueueEntry<Arc<Content>>,
+        entry: &QueueEntry<Arc<StoredMessage>>,
         reason: &str,
         now: Now,
         ctx: &mut Context<Self>,
@@ -59,51 +135,51 @@ impl Router {
         let task = change.task.clone();
         let facts = self.change_ledger(change, entry.seq, ctx).1;
         if task.requester != entry.by {
-            // It was handed on; whoever asked first has to hear of it as well.
+            // The task was handed on; its first requester is notified as well.
             let text =
                 format!("Task {} was not handled by {}: {reason}", task.task_id, task.assignee);
-            self.tell(&task.requester, &task, (Event::DeadLetter, &text), now, ctx);
+            self.notify_party(&task.requester, &task, (Event::DeadLetter, &text), now, ctx);
         }
         facts
     }
 
-    /// The task of a dead letter that is sent again is asked for again; `None` when it is not to
-    /// be had that way any more.
-    pub(super) fn ask_again(
+    /// Reopens the task of a dead letter that is redelivered; `None` when its state does not allow
+    /// that.
+    pub(super) fn reopen_assignment(
         &mut self,
-        entry: &QueueEntry<Arc<Content>>,
+        entry: &QueueEntry<Arc<StoredMessage>>,
         ctx: &mut Context<Self>,
     ) -> Option<Vec<Fact>> {
         let Body::TaskRequest(body) = &entry.item.message.body else { return Some(Vec::new()) };
-        let now = self.shared.clock.now();
+        let now = self.bus.clock.now();
         let Some(ledger) = &self.ledger else { return Some(Vec::new()) };
         if ledger.get(&body.task_id).is_none() {
-            return Some(Vec::new()); // forgotten long ago
+            return Some(Vec::new()); // evicted from the ledger
         }
         let change = ledger.ask_again(&body.task_id, entry.seq, now)?;
         Some(self.change_ledger(change, entry.seq, ctx).1)
     }
 
-    /// Whether a message asks for a task that was called off meanwhile.
-    pub(super) fn is_called_off(&self, entry: &QueueEntry<Arc<Content>>) -> bool {
+    /// Whether a message requests a task that was cancelled meanwhile.
+    pub(super) fn is_cancelled(&self, entry: &QueueEntry<Arc<StoredMessage>>) -> bool {
         let Body::TaskRequest(body) = &entry.item.message.body else { return false };
         let task = self.ledger.as_ref().and_then(|ledger| ledger.get(&body.task_id));
         task.is_some_and(|task| task.state == TaskState::Cancelled && task.record == entry.seq)
     }
 
-    /// The attempt ended with the process, and nobody wants another.
-    pub(super) fn settle_called_off(&self, agent: AgentId, entry: &QueueEntry<Arc<Content>>) {
+    /// Settles a cancelled delivery whose attempt ended with the process.
+    pub(super) fn settle_cancelled(&self, agent: AgentId, entry: &QueueEntry<Arc<StoredMessage>>) {
         let line = Line::Event(EventLine {
             of: Some(entry.seq),
             message_id: Some(entry.item.message.message_id),
             agent_id: Some(agent),
-            ..self.shared.event(Event::Cancelled)
+            ..self.bus.event(Event::Cancelled)
         });
-        self.shared.append(Append { line, then: Then::Nothing });
+        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
     }
 
-    /// Sets the timer for the next deadline, if it is not set for then or earlier.
-    pub(super) fn watch_deadlines(&mut self, ctx: &mut Context<Self>) {
+    /// Sets the timer for the next deadline, unless it fires no later already.
+    pub(super) fn schedule_deadline(&mut self, ctx: &mut Context<Self>) {
         let Some(next) = self.ledger.as_ref().and_then(|ledger| ledger.next_deadline()) else {
             return;
         };
@@ -112,19 +188,20 @@ impl Router {
             Some((timer, _)) => drop(ctx.cancel_future(timer)),
             None => {}
         }
-        let wait = (next - self.shared.clock.now().utc).to_std().unwrap_or_default();
-        let wait = wait.min(LOOK_AGAIN) + Duration::from_millis(1);
+        let wait = (next - self.bus.clock.now().utc).to_std().unwrap_or_default();
+        let wait = wait.min(MAX_DEADLINE_WAIT) + Duration::from_millis(1);
         let timer = ctx.run_later(wait, |router, ctx| {
             router.deadline = None;
-            router.end_overdue(ctx);
-            router.watch_deadlines(ctx);
+            router.process_deadlines(ctx);
+            router.schedule_deadline(ctx);
         });
         self.deadline = Some((timer, next));
     }
 
-    fn end_overdue(&mut self, ctx: &mut Context<Self>) {
-        let now = self.shared.clock.now();
-        let due = self.ledger.as_ref().map(|ledger| ledger.due(now, AT_ONCE)).unwrap_or_default();
+    fn process_deadlines(&mut self, ctx: &mut Context<Self>) {
+        let now = self.bus.clock.now();
+        let due =
+            self.ledger.as_ref().map(|ledger| ledger.due(now, OVERDUE_BATCH)).unwrap_or_default();
         for id in due {
             let task = self.ledger.as_ref().and_then(|ledger| ledger.get(&id)).cloned();
             let Some(task) = task else { continue };
@@ -135,7 +212,14 @@ impl Router {
             match waiting {
                 Some(entry) => {
                     let reason = "its deadline passed before anybody took it".to_owned();
-                    self.bury(Event::Expired, &task.assignee, entry, reason, Then::Nothing, ctx);
+                    self.dead_letter(
+                        Event::Expired,
+                        &task.assignee,
+                        entry,
+                        reason,
+                        OnCommit::Nothing,
+                        ctx,
+                    );
                 }
                 None => self.mark_overdue(&task, missed, now, ctx),
             }
@@ -155,10 +239,10 @@ impl Router {
                 false => format!("there was no news of task {} for too long", task.task_id),
             }),
             facts,
-            ..self.shared.event(Event::Overdue)
+            ..self.bus.event(Event::Overdue)
         });
-        self.shared.append(Append { line, then: Then::Nothing });
-        self.shared.stats.overdue.add(1);
+        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+        self.bus.stats.overdue.add(1);
         let (id, state, assignee) = (task.task_id, task.state, &task.assignee);
         let text = match missed {
             true => format!(
@@ -170,12 +254,12 @@ impl Router {
             ),
         };
         for agent in [&task.requester, &task.assignee] {
-            self.tell(agent, task, (Event::Overdue, &text), now, ctx);
+            self.notify_party(agent, task, (Event::Overdue, &text), now, ctx);
         }
     }
 
-    /// A notice of the bus about a task.
-    fn tell(
+    /// Sends a notice about a task.
+    fn notify_party(
         &mut self,
         agent: &AgentId,
         task: &Task,
@@ -189,282 +273,50 @@ impl Router {
             event,
             message: None,
         };
-        if self.roster.contains(agent)
+        if self.directory.contains(agent)
             && let Some(notice) = notice::notice(agent, about, text, text, now)
         {
             self.route(&Caller::Bus, Submission::from_message(notice, Clock::instant()), None, ctx);
         }
     }
 
-    /// Takes a message out of the inbox of `agent` that nobody is handling.
-    fn withdraw(&mut self, agent: &AgentId, seq: u64) -> Option<QueueEntry<Arc<Content>>> {
-        let key = self.roster.key(agent)?;
-        let desks = &self.shared.desks;
-        self.sessions[key.index()].all().filter_map(|number| desks.get(number)).find_map(|desk| {
-            let entry = desk.inbox.borrow_mut().withdraw(seq)?;
-            desk.slots.free(entry.bytes);
-            Some(entry)
-        })
+    /// Takes a message that is not in flight out of the inboxes of `agent`.
+    fn withdraw(&mut self, agent: &AgentId, seq: u64) -> Option<QueueEntry<Arc<StoredMessage>>> {
+        let key = self.directory.key(agent)?;
+        let mailboxes = &self.bus.mailboxes;
+        self.sessions[key.index()].all().filter_map(|number| mailboxes.get(number)).find_map(
+            |mailbox| {
+                let entry = mailbox.inbox.borrow_mut().withdraw(seq)?;
+                mailbox.capacity.free(entry.bytes);
+                Some(entry)
+            },
+        )
+    }
+
+    /// Discards the request for a task while it is being committed and thus not delivered, unless
+    /// an agent takes messages before their commit.
+    fn discard_uncommitted(&self, task: &Task) -> bool {
+        let Some(key) = self.directory.key(&task.assignee) else { return false };
+        let mailboxes = &self.bus.mailboxes;
+        let mut all = self.sessions[key.index()].all().filter_map(|number| mailboxes.get(number));
+        let is_on_its_way = task.record > self.bus.journal_status.delivered_seq.get();
+        let is_discarded = is_on_its_way && !all.any(|mailbox| mailbox.takes_uncommitted());
+        if is_discarded {
+            mailboxes.discard_on_commit(task.record);
+        }
+        is_discarded
+    }
+
+    /// Notifies the agent's code that its task was cancelled.
+    fn cancel_running(&self, task: &Task) {
+        let Some(key) = self.directory.key(&task.assignee) else { return };
+        let mailboxes = &self.bus.mailboxes;
+        for mailbox in self.sessions[key.index()].all().filter_map(|number| mailboxes.get(number)) {
+            mailbox.send(CancelRunning(task.record));
+        }
     }
 }
 
 fn fact(id: &TaskId, task: Option<&Task>) -> Fact {
     Fact { key: Task::key(id).into(), value: task.map(|task| task.to_kept().into()) }
-}
-
-/// The tasks that somebody has ended by an answer which nobody has acknowledged.
-#[derive(Message)]
-#[rtype(result = "Vec<TaskId>")]
-pub(crate) struct UnheardAnswers;
-
-impl Handler<UnheardAnswers> for Router {
-    type Result = MessageResult<UnheardAnswers>;
-
-    fn handle(&mut self, _: UnheardAnswers, _: &mut Self::Context) -> Self::Result {
-        let mut tasks = Vec::new();
-        for number in self.sessions.iter().flat_map(super::Sessions::all) {
-            let Some(desk) = self.shared.desks.get(number) else { continue };
-            let inbox = desk.inbox.borrow();
-            tasks.extend(inbox.look(usize::MAX).into_iter().filter_map(|(_, entry)| {
-                let Body::TaskResponse(answer) = &entry.item.message.body else { return None };
-                answer.action.ends().then_some(answer.task_id)
-            }));
-        }
-        tasks.sort_unstable();
-        tasks.dedup();
-        MessageResult(tasks)
-    }
-}
-
-/// What the ledger has open, and which of these tasks were cancelled there. Asked once, when
-/// the task service starts.
-#[derive(Message)]
-#[rtype(result = "Ledgered")]
-pub(crate) struct CompareLedger(pub(crate) Vec<TaskId>);
-
-/// See [`CompareLedger`].
-#[derive(Debug, Default)]
-pub(crate) struct Ledgered {
-    pub(crate) open: Vec<TaskId>,
-    pub(crate) cancelled: Vec<TaskId>,
-}
-
-impl Handler<CompareLedger> for Router {
-    type Result = MessageResult<CompareLedger>;
-
-    fn handle(
-        &mut self,
-        CompareLedger(known): CompareLedger,
-        _: &mut Self::Context,
-    ) -> Self::Result {
-        let Some(ledger) = &self.ledger else { return MessageResult(Ledgered::default()) };
-        let open =
-            ledger.latest(None).filter(|task| !task.state.is_ended()).map(|task| task.task_id);
-        let is_cancelled =
-            |id: &TaskId| ledger.get(id).is_some_and(|task| task.state == TaskState::Cancelled);
-        MessageResult(Ledgered {
-            open: open.collect(),
-            cancelled: known.into_iter().filter(is_cancelled).collect(),
-        })
-    }
-}
-
-/// A person has an A2A task deleted: who and which. The reply comes when that is durable; `None`
-/// when nothing can be written.
-#[derive(Message)]
-#[rtype(result = "Option<oneshot::Receiver<()>>")]
-pub(crate) struct RecordDeleted {
-    pub(crate) task: TaskId,
-    pub(crate) reason: String,
-}
-
-impl Handler<RecordDeleted> for Router {
-    type Result = MessageResult<RecordDeleted>;
-
-    fn handle(&mut self, deleted: RecordDeleted, _: &mut Self::Context) -> Self::Result {
-        if self.closed().is_some() {
-            return MessageResult(None);
-        }
-        let (done, durable) = oneshot::channel();
-        let known = self.ledger.as_ref().and_then(|ledger| ledger.get(&deleted.task));
-        let line = Line::Event(EventLine {
-            of: known.map(|task| task.record),
-            reason: Some(deleted.reason),
-            ..self.shared.event(Event::Deleted)
-        });
-        self.shared.append(Append { line, then: Then::Answer(done) });
-        MessageResult(Some(durable))
-    }
-}
-
-#[derive(Message)]
-#[rtype(result = "Option<Task>")]
-pub(crate) struct FindTask(pub(crate) TaskId);
-
-impl Handler<FindTask> for Router {
-    type Result = MessageResult<FindTask>;
-
-    fn handle(&mut self, FindTask(id): FindTask, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.ledger.as_ref().and_then(|ledger| ledger.get(&id)).cloned())
-    }
-}
-
-/// Which tasks of the ledger are wanted. All of it must hold.
-#[derive(Debug, Clone, Default)]
-pub struct TaskFilter {
-    /// This agent has a part in it.
-    pub agent: Option<AgentId>,
-    /// It is in this state.
-    pub state: Option<TaskState>,
-    /// It belongs to this conversation.
-    pub correlation: Option<CorrelationId>,
-    /// Whether it is marked overdue.
-    pub overdue: Option<bool>,
-}
-
-impl TaskFilter {
-    fn wants(&self, task: &Task) -> bool {
-        self.agent.as_ref().is_none_or(|agent| task.concerns(agent))
-            && self.state.is_none_or(|state| task.state == state)
-            && self.correlation.is_none_or(|correlation| task.correlation_id == correlation)
-            && self.overdue.is_none_or(|overdue| task.overdue == overdue)
-    }
-}
-
-/// A place in the list of tasks, as a word that a caller can give back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TaskPlace {
-    changed: DateTime<Utc>,
-    id: TaskId,
-}
-
-impl fmt::Display for TaskPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nanos = self.changed.timestamp_nanos_opt().unwrap_or_default();
-        write!(f, "{nanos}.{}", self.id)
-    }
-}
-
-/// The text is no place in the list of tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this is no place in the list of tasks")]
-pub struct BadTaskPlace;
-
-impl FromStr for TaskPlace {
-    type Err = BadTaskPlace;
-
-    fn from_str(text: &str) -> Result<Self, BadTaskPlace> {
-        let (nanos, id) = text.split_once('.').ok_or(BadTaskPlace)?;
-        let nanos = nanos.parse().map_err(|_| BadTaskPlace)?;
-        let id = id.parse().map_err(|_| BadTaskPlace)?;
-        Ok(Self { changed: DateTime::from_timestamp_nanos(nanos), id })
-    }
-}
-
-/// Tasks, those that changed last first. One message looks at a bounded number of them; the caller
-/// goes on at `next`.
-#[derive(Message)]
-#[rtype(result = "Part<Task, TaskPlace>")]
-pub(crate) struct ListTasks {
-    pub(crate) filter: TaskFilter,
-    pub(crate) behind: Option<TaskPlace>,
-    pub(crate) limit: usize,
-}
-
-impl Handler<ListTasks> for Router {
-    type Result = MessageResult<ListTasks>;
-
-    fn handle(
-        &mut self,
-        ListTasks { filter, behind, limit }: ListTasks,
-        _: &mut Self::Context,
-    ) -> Self::Result {
-        let behind = behind.map(|place| (place.changed, place.id));
-        let mut all = self.ledger.iter().flat_map(|ledger| ledger.latest(behind)).enumerate();
-        let mut part = Part::default();
-        while let Some((looked_at, task)) = all.next() {
-            if filter.wants(task) {
-                part.found.push(task.clone());
-            }
-            if part.found.len() == limit || looked_at + 1 == PART {
-                let place = TaskPlace { changed: task.changed, id: task.task_id };
-                part.next = all.next().map(|_| place);
-                break;
-            }
-        }
-        MessageResult(part)
-    }
-}
-
-/// Whoever asked for a task (or a person, without `by`) calls it off. The reply comes when
-/// that is durable.
-#[derive(Message)]
-#[rtype(result = "Result<oneshot::Receiver<()>, LedgerRefusal>")]
-pub(crate) struct CancelTask {
-    pub(crate) task: TaskId,
-    pub(crate) by: Option<AgentId>,
-    pub(crate) reason: String,
-}
-
-impl Handler<CancelTask> for Router {
-    type Result = Result<oneshot::Receiver<()>, LedgerRefusal>;
-
-    fn handle(&mut self, request: CancelTask, ctx: &mut Self::Context) -> Self::Result {
-        let CancelTask { task: id, by, reason } = request;
-        let now = self.shared.clock.now();
-        let unknown = LedgerRefusal::UnknownTask { task: id };
-        let ledger = self.ledger.as_ref().ok_or(unknown)?;
-        let change = ledger.cancel(&id, by.as_ref(), &reason, now)?;
-        let task = change.task.clone();
-        let facts = self.change_ledger(change, task.record, ctx).1;
-        let withdrawn = self.withdraw(&task.assignee, task.record);
-        let turned_away = withdrawn.is_none() && self.turn_away(&task);
-        let nobody_saw_it = withdrawn.is_some() || turned_away;
-        let (done, durable) = oneshot::channel();
-        let line = Line::Event(EventLine {
-            of: Some(task.record),
-            // With the agent's name the delivery is over, too; what is being handled goes on.
-            agent_id: nobody_saw_it.then(|| task.assignee.clone()),
-            message_id: withdrawn.as_ref().map(|entry| entry.item.message.message_id),
-            reason: Some(reason.clone()),
-            facts,
-            ..self.shared.event(Event::Cancelled)
-        });
-        self.shared.append(Append { line, then: Then::Answer(done) });
-        let who = by.as_ref().map_or("a person", AgentId::as_str);
-        let text = format!("Task {id} was called off by {who}: {reason}");
-        if !nobody_saw_it {
-            self.cancel_running(&task);
-            self.tell(&task.assignee, &task, (Event::Cancelled, &text), now, ctx);
-        }
-        if by.is_none() {
-            self.tell(&task.requester, &task, (Event::Cancelled, &text), now, ctx);
-        }
-        Ok(durable)
-    }
-}
-
-impl Router {
-    /// Has the request for a task turned away where it is still on its way to the disk, which is
-    /// before anybody has it, unless an agent gets its messages ahead of that.
-    fn turn_away(&self, task: &Task) -> bool {
-        let Some(key) = self.roster.key(&task.assignee) else { return false };
-        let desks = &self.shared.desks;
-        let mut all = self.sessions[key.index()].all().filter_map(|number| desks.get(number));
-        let is_on_its_way = task.record > self.shared.gauge.delivered.get();
-        let is_turned_away = is_on_its_way && !all.any(|desk| desk.takes_ahead());
-        if is_turned_away {
-            desks.turn_away(task.record);
-        }
-        is_turned_away
-    }
-
-    /// Tells the agent's code that what it works on is not wanted any more.
-    fn cancel_running(&self, task: &Task) {
-        let Some(key) = self.roster.key(&task.assignee) else { return };
-        let desks = &self.shared.desks;
-        for desk in self.sessions[key.index()].all().filter_map(|number| desks.get(number)) {
-            desk.tell(CancelRunning(task.record));
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Circuits: opened by the breaker or a person, told once, closed again.
+//! Circuits: tripped by the breaker or an operator, announced once, reset.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Router;
-use crate::bus::clock::Clock;
-use crate::bus::commit::effects::Then;
+use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
+use crate::bus::context::Clock;
 use crate::bus::message::Submission;
 use crate::bus::notice;
 
-/// How keys of circuits begin.
+/// Prefix of the fact keys of circuits.
 pub(super) const KEY: &str = "circuit:";
 
 /// A circuit as people see it.
@@ -45,9 +45,9 @@ impl CircuitView {
 }
 
 impl Router {
-    /// The breaker decided: on record, in force, and told once to everybody who took part.
+    /// Opens a circuit: recorded, in force, and announced once to every participant.
     pub(super) fn open_circuit(&mut self, circuit: Circuit, now: Now, ctx: &mut Context<Self>) {
-        tracing::warn!(circuit = %circuit.key, reason = circuit.reason.as_str(), evidence = circuit.evidence, "stopped");
+        tracing::warn!(circuit = %circuit.key, reason = circuit.reason.as_str(), evidence = circuit.evidence, "circuit opened");
         let mut facts = vec![fact(&circuit.key, Some(&circuit))];
         let lapsed = self.breaker.sweep(now);
         let evicted = self.breaker.open(circuit.clone());
@@ -56,12 +56,12 @@ impl Router {
         let line = Line::Event(EventLine {
             reason: Some(format!("{}: {}", circuit.reason.as_str(), circuit.evidence)),
             facts,
-            ..self.shared.event(Event::Tripped)
+            ..self.bus.event(Event::Tripped)
         });
-        self.shared.append(Append { line, then: Then::Nothing });
-        self.shared.stats.tripped.add(1);
+        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+        self.bus.stats.tripped.add(1);
         for agent in &circuit.participants {
-            if self.roster.contains(agent)
+            if self.directory.contains(agent)
                 && let Some(notice) = notice::stopped(agent, &circuit, now)
             {
                 self.route(
@@ -74,36 +74,37 @@ impl Router {
         }
     }
 
-    /// Who has a part in the tasks of a conversation: the breaker forgets sooner than the ledger.
-    fn people_at_work_in(&self, conversation: CorrelationId) -> Vec<AgentId> {
+    /// Participants of the tasks of a conversation: the breaker forgets them sooner than the
+    /// ledger.
+    fn participants_of(&self, conversation: CorrelationId) -> Vec<AgentId> {
         let tasks = self.ledger.iter().flat_map(|ledger| ledger.of_conversation(conversation));
-        let people = tasks.flat_map(|task| {
+        let participants = tasks.flat_map(|task| {
             let reviewer = task.review.as_ref().map(|review| &review.reviewer);
             [Some(&task.requester), Some(&task.assignee), reviewer].into_iter().flatten()
         });
-        people.cloned().collect()
+        participants.cloned().collect()
     }
 
-    /// A circuit is closed: by progress, or by a person.
-    pub(super) fn closed_circuit(&mut self, key: &CircuitKey, why: &str) {
-        tracing::info!(circuit = %key, why, "goes on");
+    /// Records that a circuit was closed by progress or by an operator.
+    pub(super) fn record_circuit_closed(&mut self, key: &CircuitKey, why: &str) {
+        tracing::info!(circuit = %key, why, "circuit closed");
         let line = Line::Event(EventLine {
             reason: Some(format!("{key}: {why}")),
             facts: vec![fact(key, None)],
-            ..self.shared.event(Event::Closed)
+            ..self.bus.event(Event::Closed)
         });
-        self.shared.append(Append { line, then: Then::Nothing });
+        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
     }
 }
 
-/// The key under which the journal's lines note a circuit in `facts`.
+/// The fact key of a circuit in the journal.
 #[must_use]
 pub fn circuit_fact(key: &CircuitKey) -> String {
     format!("{KEY}{key}")
 }
 
 fn fact(key: &CircuitKey, circuit: Option<&Circuit>) -> Fact {
-    // A circuit always serialises; were it not so, forgetting it is the lesser harm.
+    // A circuit always serialises; if it did not, forgetting it would be the lesser harm.
     let value = circuit.and_then(|circuit| serde_json::to_string(circuit).ok());
     Fact { key: circuit_fact(key).into(), value: value.map(Into::into) }
 }
@@ -116,7 +117,7 @@ impl Handler<ListCircuits> for Router {
     type Result = MessageResult<ListCircuits>;
 
     fn handle(&mut self, _: ListCircuits, _: &mut Self::Context) -> Self::Result {
-        let now = self.shared.clock.now();
+        let now = self.bus.clock.now();
         let mut views: Vec<_> =
             self.breaker.circuits().map(|circuit| CircuitView::new(circuit, now)).collect();
         views.sort_by_key(|view| std::cmp::Reverse(view.circuit.since));
@@ -124,7 +125,7 @@ impl Handler<ListCircuits> for Router {
     }
 }
 
-/// A person stops a conversation until somebody resets it.
+/// An operator trips a circuit, which stays open until it is reset.
 #[derive(Message)]
 #[rtype(result = "CircuitView")]
 pub(crate) struct TripCircuit {
@@ -137,12 +138,12 @@ impl Handler<TripCircuit> for Router {
 
     fn handle(&mut self, request: TripCircuit, ctx: &mut Self::Context) -> Self::Result {
         let TripCircuit { key, reason } = request;
-        let now = self.shared.clock.now();
+        let now = self.bus.clock.now();
         let participants: Vec<AgentId> = match &key {
             CircuitKey::Pair { from, to, .. } => {
                 [Some(from), to.as_ref()].into_iter().flatten().cloned().collect()
             }
-            CircuitKey::Correlation(conversation) => self.people_at_work_in(*conversation),
+            CircuitKey::Correlation(conversation) => self.participants_of(*conversation),
         };
         let circuit = self.breaker.trip(key, reason, participants, now);
         let view = CircuitView::new(&circuit, now);
@@ -151,7 +152,7 @@ impl Handler<TripCircuit> for Router {
     }
 }
 
-/// A person lets a conversation go on; `false` when it was not stopped.
+/// An operator resets a circuit; `false` when it was not open.
 #[derive(Message)]
 #[rtype(result = "bool")]
 pub(crate) struct ResetCircuit(pub(crate) CircuitKey);
@@ -162,7 +163,7 @@ impl Handler<ResetCircuit> for Router {
     fn handle(&mut self, ResetCircuit(key): ResetCircuit, _: &mut Self::Context) -> bool {
         let was_open = self.breaker.reset(&key).is_some();
         if was_open {
-            self.closed_circuit(&key, "reset by a person");
+            self.record_circuit_closed(&key, "reset by a person");
         }
         was_open
     }

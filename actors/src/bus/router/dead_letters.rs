@@ -1,4 +1,4 @@
-//! Messages that were given up: listed, sent again, dropped.
+//! Dead letters: deliveries without an attempt left. Listed, redelivered or dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,11 +11,11 @@ use actix::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{PART, Part, Router};
-use crate::bus::clock::Clock;
-use crate::bus::commit::effects::Then;
+use super::{MAX_SCAN, Part, Router};
+use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
-use crate::bus::message::{Content, Submission};
+use crate::bus::context::Clock;
+use crate::bus::message::{StoredMessage, Submission};
 use crate::bus::notice;
 
 /// A dead letter as people see it.
@@ -36,28 +36,28 @@ pub struct DeadLetterView {
     pub reason: String,
 }
 
-/// A dead letter: a delivery that no attempt is left for.
-pub(super) struct Dead {
-    pub(super) entry: QueueEntry<Arc<Content>>,
+/// A delivery that no attempt is left for.
+pub(super) struct DeadLetter {
+    pub(super) entry: QueueEntry<Arc<StoredMessage>>,
     pub(super) reason: String,
 }
 
-/// The dead letters that are kept, oldest first.
+/// All dead letters, oldest first.
 #[derive(Default)]
 pub(super) struct DeadLetters {
-    all: BTreeMap<(u64, AgentId), Dead>,
+    all: BTreeMap<(u64, AgentId), DeadLetter>,
     bytes: usize,
 }
 
 impl DeadLetters {
-    pub(super) fn insert(&mut self, key: (u64, AgentId), dead: Dead) {
+    pub(super) fn insert(&mut self, key: (u64, AgentId), dead: DeadLetter) {
         self.bytes += dead.entry.bytes;
         if let Some(before) = self.all.insert(key, dead) {
             self.bytes -= before.entry.bytes;
         }
     }
 
-    fn remove(&mut self, key: &(u64, AgentId)) -> Option<Dead> {
+    fn remove(&mut self, key: &(u64, AgentId)) -> Option<DeadLetter> {
         let dead = self.all.remove(key)?;
         self.bytes -= dead.entry.bytes;
         Some(dead)
@@ -67,17 +67,17 @@ impl DeadLetters {
         self.all.len()
     }
 
-    /// How many bytes they have, a message counted once for each recipient.
+    /// Bytes of all dead letters; a message counts once for each recipient.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// How many dead letters are dropped at most for one that comes: more can be too many only after the
-/// limit was lowered.
+/// Maximum dead letters dropped for one that arrives; more exceed the limit only after it was
+/// lowered.
 const DROPPED_AT_ONCE: usize = 16;
 
-/// Dead letters in their order, a bounded number at a time.
+/// Lists dead letters in their order, a bounded number at a time.
 #[derive(Message)]
 #[rtype(result = "Part<DeadLetterView, (u64, AgentId)>")]
 pub(crate) struct ListDeadLetters {
@@ -92,7 +92,7 @@ impl Handler<ListDeadLetters> for Router {
         ListDeadLetters { after }: ListDeadLetters,
         _: &mut Self::Context,
     ) -> Self::Result {
-        let view = |((seq, agent), dead): (&(u64, AgentId), &Dead)| DeadLetterView {
+        let view = |((seq, agent), dead): (&(u64, AgentId), &DeadLetter)| DeadLetterView {
             seq: *seq,
             message_id: dead.entry.item.message.message_id,
             sender: dead.entry.by.clone(),
@@ -102,13 +102,13 @@ impl Handler<ListDeadLetters> for Router {
         };
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = self.dead.all.range((from, Bound::Unbounded));
-        let found: Vec<_> = rest.by_ref().take(PART).map(view).collect();
+        let found: Vec<_> = rest.by_ref().take(MAX_SCAN).map(view).collect();
         let last = found.last().map(|last| (last.seq, last.agent_id.clone()));
         MessageResult(Part { next: last.filter(|_| rest.next().is_some()), found })
     }
 }
 
-/// Sends a dead letter again, or throws it away; `false` when there is none.
+/// Redelivers a dead letter, or drops it; `false` when there is none.
 #[derive(Message)]
 #[rtype(result = "bool")]
 pub(crate) struct ResolveDeadLetter {
@@ -135,15 +135,15 @@ impl Router {
         ctx: &mut Context<Self>,
     ) -> bool {
         let key = (seq, agent.clone());
-        if again && !self.roster.contains(agent) {
-            return false; // it was removed: nobody would ever get it
+        if again && !self.directory.contains(agent) {
+            return false; // removed: the message would never be taken
         }
         let Some(dead) = self.dead.remove(&key) else { return false };
-        let facts = match again.then(|| self.ask_again(&dead.entry, ctx)) {
+        let facts = match again.then(|| self.reopen_assignment(&dead.entry, ctx)) {
             None => Vec::new(),
             Some(Some(facts)) => facts,
             Some(None) => {
-                // The task went on without it: asking again would have the work done twice.
+                // The task went another way: redelivery would repeat its work.
                 self.dead.insert(key, dead);
                 return false;
             }
@@ -153,59 +153,59 @@ impl Router {
             message_id: Some(dead.entry.item.message.message_id),
             agent_id: Some(agent.clone()),
             facts,
-            ..self.shared.event(if again { Event::Returned } else { Event::Dropped })
+            ..self.bus.event(if again { Event::Returned } else { Event::Dropped })
         });
-        self.shared.append(Append { line, then: Then::Nothing });
+        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
         if again {
-            self.deliver_again(agent, QueueEntry { attempts: 0, ..dead.entry });
+            self.requeue(agent, QueueEntry { attempts: 0, ..dead.entry });
         }
         true
     }
 }
 
-/// A session gave a message up: its sender is told, then it is a dead letter.
+/// A delivery used its last attempt: its sender is notified, then it becomes a dead letter.
 ///
-/// In this order, so that a crash in between repeats the last attempt and the notice
-/// instead of losing the notice.
+/// In this order, so that a crash in between repeats the last attempt and the notice instead of
+/// losing the notice.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct GaveUp {
+pub(crate) struct AttemptsExhausted {
     pub(crate) agent: AgentId,
-    pub(crate) entry: QueueEntry<Arc<Content>>,
+    pub(crate) entry: QueueEntry<Arc<StoredMessage>>,
     pub(crate) reason: String,
-    pub(crate) then: Then,
+    pub(crate) on_commit: OnCommit,
 }
 
-impl Handler<GaveUp> for Router {
+impl Handler<AttemptsExhausted> for Router {
     type Result = ();
 
-    fn handle(&mut self, gave_up: GaveUp, ctx: &mut Self::Context) {
-        let GaveUp { agent, entry, reason, then } = gave_up;
-        self.bury(Event::DeadLetter, &agent, entry, reason, then, ctx);
+    fn handle(&mut self, exhausted: AttemptsExhausted, ctx: &mut Self::Context) {
+        let AttemptsExhausted { agent, entry, reason, on_commit } = exhausted;
+        self.dead_letter(Event::DeadLetter, &agent, entry, reason, on_commit, ctx);
     }
 }
 
 impl Router {
-    /// Makes a message a dead letter: its sender hears of it, and its task has failed.
-    pub(super) fn bury(
+    /// Dead-letters a delivery: notifies its sender and fails its task.
+    pub(super) fn dead_letter(
         &mut self,
         event: Event,
         agent: &AgentId,
-        entry: QueueEntry<Arc<Content>>,
+        entry: QueueEntry<Arc<StoredMessage>>,
         reason: String,
-        then: Then,
+        on_commit: OnCommit,
         ctx: &mut Context<Self>,
     ) {
         let trace = entry.item.trace();
         tracing::warn!(%agent, seq = entry.seq, trace = %trace.id(), reason, "a message became a dead letter");
-        self.shared.stats.dead_letters.add(1);
-        let now = self.shared.clock.now();
+        self.bus.stats.dead_letters.add(1);
+        let now = self.bus.clock.now();
         let notice = notice::late_failure(event, &entry.item.message, agent, &reason, now);
         if let Some(notice) = notice {
             let submission = Submission::from_message(notice, Clock::instant());
             self.route(&Caller::Bus, submission.with_trace(Some(Arc::new(trace))), None, ctx);
         }
-        let facts = self.give_up_task(&entry, &reason, now, ctx);
+        let facts = self.fail_assignment(&entry, &reason, now, ctx);
         let line = Line::Event(EventLine {
             of: Some(entry.seq),
             message_id: Some(entry.item.message.message_id),
@@ -213,20 +213,20 @@ impl Router {
             attempt: Some(entry.attempts),
             reason: Some(reason.clone()),
             facts,
-            ..self.shared.event(event)
+            ..self.bus.event(event)
         });
-        self.shared.append(Append { line, then });
-        self.dead.insert((entry.seq, agent.clone()), Dead { entry, reason });
+        self.bus.append(Append { line, on_commit });
+        self.dead.insert((entry.seq, agent.clone()), DeadLetter { entry, reason });
         for _ in 0..DROPPED_AT_ONCE {
-            let fits = self.dead.len() <= self.shared.settings.max_dead_letters
+            let fits = self.dead.len() <= self.bus.settings.max_dead_letters
                 && self.dead.bytes() <= self.dead_letter_bytes;
-            // The one that came last stays, whatever the limits.
+            // The newest one stays, whatever the limits.
             if fits || self.dead.len() <= 1 {
                 break;
             }
             let Some(((seq, agent), _)) = self.dead.all.first_key_value() else { break };
             let (seq, agent) = (*seq, agent.clone());
-            tracing::warn!(%agent, seq, "there are too many dead letters; the oldest is dropped");
+            tracing::warn!(%agent, seq, "dead letters exceeded their limit; dropped the oldest");
             self.resolve_dead_letter(seq, &agent, false, ctx);
         }
     }

@@ -1,17 +1,15 @@
-//! What the log says of a message, and what is read back from it.
+//! Receipts and journal records of submissions.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_journal::{MessageLine, Received};
-use a2a_policy::{Caller, Now, QueueEntry};
-use a2a_protocol::{AgentId, Envelope, Outcome, Receipt, Trace, Violation};
-use chrono::{DateTime, Utc};
+use a2a_policy::{Caller, Now};
+use a2a_protocol::{AgentId, Outcome, Receipt, Violation};
 
-use crate::bus::message::{Content, ContentParts, HeldBytes, Submission};
+use crate::bus::message::Submission;
 
-/// A receipt that says which message it is for, and nothing else yet.
+/// A receipt with the ids of its message, without outcome and sequence number.
 pub(super) fn unnumbered_receipt(submission: &Submission, now: Now) -> Receipt {
     let mut receipt = Receipt::new(Outcome::Delivered, now.utc.into());
     if let Ok(message) = &submission.message {
@@ -24,7 +22,7 @@ pub(super) fn unnumbered_receipt(submission: &Submission, now: Now) -> Receipt {
     receipt
 }
 
-/// Who sent a message, as far as that is proven: a forged `from` stays in the message.
+/// Verified sender of a message; a forged `from` stays in the message only.
 pub(super) fn sender(caller: &Caller, submission: &Submission) -> Option<AgentId> {
     match caller {
         Caller::Agent(agent) | Caller::Service { agent, .. } => Some(agent.clone()),
@@ -32,7 +30,7 @@ pub(super) fn sender(caller: &Caller, submission: &Submission) -> Option<AgentId
     }
 }
 
-/// The record of a message about which was decided at `now`, `took` after it came.
+/// Record of a message decided at `now`, `took` after its arrival.
 pub(super) fn message_line(
     receipt: &Receipt,
     caller: &Caller,
@@ -72,9 +70,9 @@ pub(super) fn message_line(
     }
 }
 
-/// A message that was not accepted is kept whole up to this size.
+/// A message that was not accepted is recorded whole up to this size.
 const WHOLE: usize = 2_048;
-/// Errors of an invalid message that its record keeps, and bytes of them: they repeat names out of
+/// Violations kept in the record of an invalid message, and their bytes: they repeat names out of
 /// the message. The receipt has all of them.
 const ERRORS: usize = 16;
 const ERROR_BYTES: usize = 4_096;
@@ -90,7 +88,7 @@ fn received(outcome: Outcome, submission: &Submission) -> Received {
     }
 }
 
-/// The errors that the record of a message keeps, and how many more there are.
+/// Violations kept in the record of a message, and the number left out.
 fn kept_errors(errors: &[Violation]) -> (&[Violation], usize) {
     let mut bytes = 0;
     let fits = |error: &&Violation| {
@@ -106,76 +104,22 @@ fn error_size(error: &Violation) -> usize {
     64 + error.path.len() + error.message.len() + allowed
 }
 
-/// About how many bytes the record of a message that was not accepted takes.
+/// Approximate size of the record of a message that was not accepted.
 pub(super) fn refusal_size(
     submission: &Submission,
     recipients: usize,
     errors: &[Violation],
 ) -> usize {
-    /// Of a record besides the message.
+    /// Size of a record without the message.
     const FIELDS: usize = 512;
-    /// A name, an outcome, and what is between.
+    /// Size of one recipient with its outcome.
     const RECIPIENT: usize = 64;
     let errors: usize = kept_errors(errors).0.iter().map(error_size).sum();
     FIELDS + submission.size.min(WHOLE) + recipients * RECIPIENT + errors
 }
 
 fn is_json_text(bytes: &[u8]) -> bool {
-    // As a value, not ignored: whoever reads the log must be able to read every line, so bad
-    // UTF-8, half surrogates, numbers no double holds and bottomless nesting count as raw.
+    // Parsed as a value: readers of the log must be able to parse every record, so bad UTF-8, half
+    // surrogates, numbers beyond a double and excessive nesting count as raw.
     serde_json::from_slice::<serde_json::Value>(bytes).is_ok()
-}
-
-/// What the journal kept of a message.
-pub(super) struct Kept<'a> {
-    pub(super) trace: Option<Arc<Trace>>,
-    pub(super) time: DateTime<Utc>,
-    pub(super) message: &'a Arc<[u8]>,
-}
-
-/// Messages that survived a restart, by number of record. Each is parsed once, however many
-/// agents it is owed to: its deliveries and dead letters share one content.
-pub(super) struct RestoredContents {
-    held: HeldBytes,
-    contents: HashMap<u64, Option<Arc<Content>>>,
-}
-
-impl RestoredContents {
-    pub(super) fn new(held: HeldBytes) -> Self {
-        Self { held, contents: HashMap::new() }
-    }
-
-    /// The message of record `seq` on its way to one recipient; `None` when it cannot be parsed.
-    pub(super) fn entry(
-        &mut self,
-        seq: u64,
-        by: AgentId,
-        attempts: u32,
-        kept: Kept<'_>,
-    ) -> Option<QueueEntry<Arc<Content>>> {
-        let content = self.contents.entry(seq);
-        let content = content.or_insert_with(|| restored(seq, by, kept, &self.held));
-        content.as_ref().map(|content| content.entry(attempts))
-    }
-}
-
-fn restored(seq: u64, by: AgentId, kept: Kept<'_>, held: &HeldBytes) -> Option<Arc<Content>> {
-    match Envelope::parse(kept.message) {
-        Ok(message) => {
-            let parts = ContentParts {
-                seq,
-                by,
-                message: Arc::new(message),
-                bytes: Arc::clone(kept.message),
-                trace: kept.trace,
-                accepted: kept.time,
-                recovered: true,
-            };
-            Some(Content::new(parts, held))
-        }
-        Err(report) => {
-            tracing::error!(seq, %report, "an accepted message can no longer be read");
-            None
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! What agents ask of a bus: their code is brought in and lets go, or takes its messages from outside.
+//! Calls of agents: attach and detach agent code, poll an inbox, acknowledge.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,71 +8,73 @@ use tokio::sync::oneshot;
 
 use super::{BusSystem, SETTLE_DEADLINE};
 use crate::bus::mailbox::Polling;
-use crate::bus::mailbox::{Departure, Handed, Pull, Settle, Settlement};
-use crate::bus::router::{Attach, AttachAside, Detach, ForInbox, Look, SetPresent};
-use crate::{Delivery, InboxError, InboxView, Runtime};
+use crate::bus::mailbox::{Departure, Pull, PulledDeliveries, Settle, Settlement};
+use crate::bus::router::{Attach, AttachInterceptor, Detach, ForInbox, PeekInbox, SetPresent};
+use crate::{AgentRuntime, Delivery, InboxError, InboxView};
 
 impl BusSystem {
-    /// Lets somebody take certain messages of an agent beside its sessions: those that
-    /// `runtime` [wants](Runtime::wants_at_once). The agent becomes known; `apart`
-    /// from all others when the name is a caller's and no agent's.
+    /// Attaches a runtime that takes those messages of an agent that are [out of
+    /// band](AgentRuntime::is_out_of_band), beside the agent's sessions. The agent is added to the
+    /// directory; with `is_client` the name belongs to a caller and not to an agent.
     ///
     /// # Errors
     /// When the name is reserved or the bus stops.
-    pub async fn attach_aside(
+    pub async fn attach_interceptor(
         &self,
         agent: AgentId,
-        runtime: Arc<dyn Runtime>,
-        apart: bool,
+        runtime: Arc<dyn AgentRuntime>,
+        is_client: bool,
     ) -> Result<(), InboxError> {
         self.router
-            .send(AttachAside { agent, runtime, apart })
+            .send(AttachInterceptor { agent, runtime, is_client })
             .await
             .unwrap_or(Err(InboxError::Closed))
     }
 
-    /// Brings the code of an agent in; the number is for [`BusSystem::detach`].
+    /// Attaches the code of an agent; the returned number is for [`BusSystem::detach`].
     ///
     /// # Errors
     /// When the name is reserved or unknown to a closed directory, or the bus stops.
     pub async fn attach(
         &self,
         agent: AgentId,
-        runtime: Arc<dyn Runtime>,
+        runtime: Arc<dyn AgentRuntime>,
     ) -> Result<u64, InboxError> {
         self.router.send(Attach { agent, runtime }).await.unwrap_or(Err(InboxError::Closed))
     }
 
-    /// Lets the code of an agent go; its messages wait for it.
+    /// Detaches the code of an agent; its messages wait for the next one.
     pub fn detach(&self, agent: AgentId, attachment: u64) {
-        // A bus that is gone has let everyone go.
+        // A stopped bus has detached everything.
         let _ = self.router.try_send(Detach { agent, attachment, departure: Departure::Left });
     }
 
-    /// The code of an agent is lost, for this reason: what it was at has failed and is tried again.
+    /// Reports the code of an agent as lost: its attempts have failed for this reason and are
+    /// repeated.
     pub fn lose(&self, agent: AgentId, attachment: u64, reason: String) {
         let departure = Departure::Lost(reason);
         let _ = self.router.try_send(Detach { agent, attachment, departure });
     }
 
-    /// The code of an agent goes and gives back what is in its hands, as if it had never had it.
+    /// Detaches the code of an agent and returns its messages to the inbox; the attempts do not
+    /// count.
     pub fn give_back(&self, agent: AgentId, attachment: u64) {
         let departure = Departure::GaveBack;
         let _ = self.router.try_send(Detach { agent, attachment, departure });
     }
 
-    /// The code of an agent cannot be reached for a while, or can be again, or takes more at once
-    /// than it did. While it is away it keeps what is in its hands, and what waits for it goes to
-    /// others of the agent if there are any.
+    /// Marks the code of an agent as reachable or not, or makes the bus read its `max_in_flight`
+    /// again. While unreachable it keeps its messages in flight; waiting ones go to other sessions
+    /// of the agent, if any.
     pub fn set_present(&self, agent: AgentId, attachment: u64, present: bool) {
         let _ = self.router.try_send(SetPresent { agent, attachment, present });
     }
 
-    /// Takes up to `limit` messages of an agent, waiting up to `wait` for the first. Of several
-    /// calls that wait the newest is served first.
+    /// Leases up to `limit` messages of an agent and waits up to `wait` for the first. Of several
+    /// waiting calls the newest is served first.
     ///
-    /// A call that is dropped before it returns has taken nothing: messages that were on their way to
-    /// it are handed out again at once, as if this had not been an attempt.
+    /// A call that is dropped before it returns has taken nothing: messages on their way to it
+    /// return to the inbox at once, and the attempt does not count.
     ///
     /// # Errors
     /// When there is no such agent or the bus stops.
@@ -90,36 +92,38 @@ impl BusSystem {
         let request = ForInbox::Pull(agent, Pull { limit, patient, poll, reply });
         self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
         if !patient {
-            return deliveries.await.map(Handed::accept).map_err(|_| InboxError::Closed);
+            return deliveries.await.map(PulledDeliveries::accept).map_err(|_| InboxError::Closed);
         }
         match tokio::time::timeout(wait, &mut deliveries).await {
-            Ok(deliveries) => deliveries.map(Handed::accept).map_err(|_| InboxError::Closed),
+            Ok(deliveries) => {
+                deliveries.map(PulledDeliveries::accept).map_err(|_| InboxError::Closed)
+            }
             Err(_) => {
-                // What was handed over in this very moment is leased to us: take it along.
+                // Deliveries handed over at this very moment are leased to this call: return them.
                 deliveries.close();
-                Ok(deliveries.try_recv().map(Handed::accept).unwrap_or_default())
+                Ok(deliveries.try_recv().map(PulledDeliveries::accept).unwrap_or_default())
             }
         }
     }
 
-    /// What lies in an agent's inboxes, up to `limit` of it, without taking any; `None` when
-    /// there is no such agent.
-    pub async fn look(&self, agent: AgentId, limit: usize) -> Option<InboxView> {
-        self.router.send(Look { agent, limit }).await.ok().flatten()
+    /// Up to `limit` messages of an agent's inboxes, without taking them; `None` when there is no
+    /// such agent.
+    pub async fn peek(&self, agent: AgentId, limit: usize) -> Option<InboxView> {
+        self.router.send(PeekInbox { agent, limit }).await.ok().flatten()
     }
 
     /// Acknowledges a pulled message; returns when that is durable.
     ///
     /// # Errors
-    /// When the message is not in the agent's hands, or the disk refuses.
+    /// When the message is not leased to the agent, or the commit fails.
     pub async fn acknowledge(&self, agent: AgentId, id: MessageId) -> Result<(), InboxError> {
         self.settle(agent, id, Settlement::Acknowledge).await
     }
 
-    /// Gives a pulled message back as failed; returns when that is durable.
+    /// Reports a pulled message as failed; returns when that is durable.
     ///
     /// # Errors
-    /// When the message is not in the agent's hands, or the disk refuses.
+    /// When the message is not leased to the agent, or the commit fails.
     pub async fn reject(
         &self,
         agent: AgentId,

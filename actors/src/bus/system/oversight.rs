@@ -1,5 +1,4 @@
-//! What those ask of a bus who look after it: who is there, who may, how work stands, what is stopped
-//! or was given up.
+//! Calls of operators and of the gateway: directory, access, tasks, circuits, dead letters.
 
 use a2a_policy::{CircuitKey, Explanation, Holder, NameTaken, Profile, Task};
 use a2a_protocol::body::Scope;
@@ -8,20 +7,20 @@ use tokio::sync::oneshot;
 
 use super::{BusSystem, CancelError, SETTLE_DEADLINE};
 use crate::bus::router::{
-    AskReach, CancelTask, ClaimNames, CompareLedger, Explain, FindAgent, FindName, FindTask,
-    Ledgered, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Part, RecordDeleted, Register,
-    RemoveAgent, ResetCircuit, ResolveDeadLetter, TaskPlace, TripCircuit, UnheardAnswers,
+    CancelTask, ClaimNames, CompareLedger, Explain, FindAgent, FindName, FindTask,
+    LedgerComparison, ListAgents, ListCircuits, ListDeadLetters, ListReachable, ListTasks, Part,
+    RecordDeleted, Register, RemoveAgent, ResetCircuit, ResolveDeadLetter, TaskCursor, TripCircuit,
+    UnacknowledgedAnswers,
 };
 use crate::{
-    AgentView, CircuitView, DeadLetterView, Reach, RegisterError, RemoveError, TaskFilter,
+    AgentView, CircuitView, DeadLetterView, ReachableAgents, RegisterError, RemoveError, TaskFilter,
 };
 
-/// Parts of which one page is made at most: what a page may cost is bounded, however little of what
-/// was looked at is wanted.
+/// Maximum parts read for one page. It bounds the cost of a page whose filter matches little.
 const PARTS_OF_A_PAGE: usize = 64;
 
 impl BusSystem {
-    /// Everyone the bus knows, by name.
+    /// All agents, by name.
     pub async fn agents(&self) -> Vec<AgentView> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
@@ -34,9 +33,9 @@ impl BusSystem {
         }
     }
 
-    /// Up to `limit` agents whose names come after `after`, by name, and where the next page begins.
-    /// With a `viewer` only those that it may write to, and itself. A page of which much is hidden may
-    /// have fewer, and a next one all the same.
+    /// Up to `limit` agents whose names follow `after`, and where the next page begins. With a
+    /// `viewer` only those that it may write to, and itself. A page may have fewer entries and
+    /// still have a next one.
     pub async fn agents_page(
         &self,
         viewer: Option<AgentId>,
@@ -65,13 +64,13 @@ impl BusSystem {
         self.router.send(ListAgents { viewer, after, limit }).await.unwrap_or_default()
     }
 
-    /// What a caller of A2A of this name may reach; `None` when the bus has stopped.
-    pub async fn reach(&self, from: AgentId, most: usize) -> Option<Reach> {
-        self.router.send(AskReach { from, most }).await.ok()
+    /// Agents that an A2A caller of this name may reach; `None` when the bus has stopped.
+    pub async fn reach(&self, from: AgentId, most: usize) -> Option<ReachableAgents> {
+        self.router.send(ListReachable { from, most }).await.ok()
     }
 
-    /// Records that a person deleted an A2A task, beside the records of its request where the
-    /// ledger still knows it; returns when that is durable.
+    /// Records that an operator deleted an A2A task, linked to its request where the ledger still
+    /// has it. Returns when that is durable.
     ///
     /// # Errors
     /// The bus stops, or cannot write right now.
@@ -85,17 +84,17 @@ impl BusSystem {
         }
     }
 
-    /// One agent, also one that is part of the server or only a caller of it.
+    /// One agent, including those that are part of the server or only a caller of it.
     pub async fn agent(&self, agent: AgentId) -> Option<AgentView> {
         self.agent_for(None, agent).await
     }
 
-    /// The same for a `viewer`: `None` when it may not write to that agent at all.
+    /// One agent as `viewer` sees it: `None` when the viewer may not write to it.
     pub async fn agent_for(&self, viewer: Option<AgentId>, agent: AgentId) -> Option<AgentView> {
         self.router.send(FindAgent { viewer, agent }).await.ok().flatten()
     }
 
-    /// Says what an agent is, from now on and after restarts; returns when that is durable.
+    /// Registers the profile of an agent, also across restarts; returns when that is durable.
     ///
     /// # Errors
     /// When the directory refuses it, or the bus cannot write.
@@ -108,8 +107,8 @@ impl BusSystem {
         }
     }
 
-    /// Removes an agent from the directory; how many of its messages were dropped. `by` is who
-    /// does it, for the log.
+    /// Removes an agent from the directory and returns how many of its messages were dropped. `by`
+    /// is the name of the operator, for the log.
     ///
     /// # Errors
     /// When there is no such agent, it is at work or listed, or messages wait for it and `drop` is
@@ -130,14 +129,13 @@ impl BusSystem {
         }
     }
 
-    /// Claims the names of the A2A clients that have a token now, in place of those claimed
-    /// before. Returns those that cannot have their name, because an agent has it; `None` when
-    /// the bus has stopped.
+    /// Replaces the claimed names by those of the A2A clients that have a token now. Returns the
+    /// names that an agent has already; `None` when the bus has stopped.
     pub async fn claim_names(&self, clients: Vec<AgentId>) -> Option<Vec<NameTaken>> {
         self.router.send(ClaimNames(clients)).await.ok()
     }
 
-    /// Who holds a name in any case, as it is spelled: an agent, or an A2A client.
+    /// Holder of a name in any case, and its spelling: an agent, or an A2A client.
     pub async fn name_holder(&self, name: String) -> Option<(String, Holder)> {
         self.router.send(FindName(name)).await.ok().flatten()
     }
@@ -153,25 +151,24 @@ impl BusSystem {
         self.router.send(Explain { from, to, kind, scope }).await.ok().flatten()
     }
 
-    /// A task that is open, or ended not long ago.
+    /// A task that is open, or ended recently.
     pub async fn task(&self, id: TaskId) -> Option<Task> {
         self.router.send(FindTask(id)).await.ok().flatten()
     }
 
-    /// The tasks that somebody has ended by an answer which nobody has acknowledged.
-    pub(crate) async fn unheard_answers(&self) -> Vec<TaskId> {
-        self.router.send(UnheardAnswers).await.unwrap_or_default()
+    /// Tasks with a final answer that is not acknowledged yet.
+    pub(crate) async fn unacknowledged_answers(&self) -> Vec<TaskId> {
+        self.router.send(UnacknowledgedAnswers).await.unwrap_or_default()
     }
 
-    /// Up to `limit` of the tasks that are wanted, those that changed last first, and where the next
-    /// page begins. A page for which much was looked through may have fewer, and a next one all the
-    /// same.
+    /// Up to `limit` tasks that match the filter, last changed first, and where the next page
+    /// begins. A page may have fewer entries and still have a next one.
     pub async fn tasks_page(
         &self,
         filter: TaskFilter,
-        mut behind: Option<TaskPlace>,
+        mut behind: Option<TaskCursor>,
         limit: usize,
-    ) -> (Vec<Task>, Option<TaskPlace>) {
+    ) -> (Vec<Task>, Option<TaskCursor>) {
         let mut page: Vec<Task> = Vec::new();
         for _ in 0..PARTS_OF_A_PAGE {
             let rest = limit.saturating_sub(page.len());
@@ -186,13 +183,13 @@ impl BusSystem {
         (page, behind)
     }
 
-    /// What the ledger has open, and which of these tasks were cancelled there.
-    pub(crate) async fn compare_ledger(&self, known: Vec<TaskId>) -> Ledgered {
+    /// Open tasks of the ledger, and which of `known` were cancelled there.
+    pub(crate) async fn compare_ledger(&self, known: Vec<TaskId>) -> LedgerComparison {
         self.router.send(CompareLedger(known)).await.unwrap_or_default()
     }
 
-    /// Calls a task off in the name of whoever asked for it (`by`), or of a person (`None`).
-    /// Returns when that is durable: no answer to it is accepted any more.
+    /// Cancels a task in the name of its requester (`by`) or of an operator (`None`). Returns when
+    /// that is durable: no answer to it is accepted any more.
     ///
     /// # Errors
     /// When there is no such task, it is not theirs, or it has ended.
@@ -211,23 +208,23 @@ impl BusSystem {
         }
     }
 
-    /// Conversations that are stopped, the latest first.
+    /// Open circuits, the latest first.
     pub async fn circuits(&self) -> Vec<CircuitView> {
         self.router.send(ListCircuits).await.unwrap_or_default()
     }
 
-    /// Stops a conversation, or one content between two agents, until somebody resets it;
-    /// `None` when the bus has stopped.
+    /// Trips the circuit of a conversation, or of one content between two agents, until it is
+    /// reset; `None` when the bus has stopped.
     pub async fn trip_circuit(&self, key: CircuitKey, reason: String) -> Option<CircuitView> {
         self.router.send(TripCircuit { key, reason }).await.ok()
     }
 
-    /// Lets what was stopped go on; `false` when it was not stopped.
+    /// Resets a circuit; `false` when it was not open.
     pub async fn reset_circuit(&self, key: CircuitKey) -> bool {
         self.router.send(ResetCircuit(key)).await.unwrap_or(false)
     }
 
-    /// Messages that were given up.
+    /// All dead letters.
     pub async fn dead_letters(&self) -> Vec<DeadLetterView> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
@@ -240,12 +237,12 @@ impl BusSystem {
         }
     }
 
-    /// Sends a dead letter again; `false` when there is none.
+    /// Redelivers a dead letter; `false` when there is none.
     pub async fn retry_dead_letter(&self, seq: u64, agent: AgentId) -> bool {
         self.router.send(ResolveDeadLetter { seq, agent, again: true }).await.unwrap_or(false)
     }
 
-    /// Throws a dead letter away; `false` when there is none.
+    /// Drops a dead letter; `false` when there is none.
     pub async fn drop_dead_letter(&self, seq: u64, agent: AgentId) -> bool {
         self.router.send(ResolveDeadLetter { seq, agent, again: false }).await.unwrap_or(false)
     }
