@@ -18,11 +18,11 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_gateway::duration;
 use a2a_protocol::AgentId;
 use anyhow::bail;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use openclaw_a2a::gateway::duration;
 use uuid::Uuid;
 
 use super::place::Place;

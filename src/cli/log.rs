@@ -17,10 +17,10 @@ mod thread;
 pub(super) mod verify;
 mod whole;
 
+use a2a_gateway::log::read_query;
 use a2a_journal::{Head, Query};
 use a2a_protocol::CorrelationId;
 use chrono::Utc;
-use openclaw_a2a::gateway::log::read_query;
 
 use super::place::Place;
 use super::{Answer, Format, Global};

@@ -1,7 +1,7 @@
 //! Whether every token has a name of its own: agents, clients and operators share one list.
 
+use a2a_gateway::auth::tokens::{TokenFile, Tokens};
 use openclaw_a2a::config::Config;
-use openclaw_a2a::tokens::{TokenFile, Tokens};
 use serde::Deserialize;
 
 use super::denied;
@@ -53,7 +53,7 @@ pub(super) fn check(place: &Place, config: &Config, server: Option<&Server>) -> 
         Some(first) => {
             let (id, whose, why) = (first.hash.id(), &first.principal, &first.taken);
             let detail = format!("token {id} of {whose}: {why}{}", more(conflicts.len()));
-            match conflicts.iter().any(openclaw_a2a::tokens::Conflict::refuses) {
+            match conflicts.iter().any(a2a_gateway::auth::tokens::Conflict::refuses) {
                 true => Finding::problem(NAME, detail, NEXT),
                 false => Finding::warning(NAME, detail, NEXT),
             }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use a2a_actors::circuit_fact;
+use a2a_gateway::log::with_deliveries;
 use a2a_journal::{
     Bookmark, Head, MAX_PAGE, OfflineJournal, Query, Read, ReadError, RecoveryReport, StoredRecord,
     read_offline,
@@ -17,7 +18,6 @@ use a2a_journal::{
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use anyhow::Context;
-use openclaw_a2a::gateway::log::with_deliveries;
 
 use super::files::Files;
 use super::source::{Page, Source};

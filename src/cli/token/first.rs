@@ -1,9 +1,9 @@
 //! The first token: from then on a running server asks everyone for one, and agents that are
 //! connected without are cut off.
 
+use a2a_gateway::auth::tokens::TokenFile;
 use anyhow::bail;
 use openclaw_a2a::config::Config;
-use openclaw_a2a::tokens::TokenFile;
 use serde::Deserialize;
 
 use crate::cli::server::Server;

@@ -1,0 +1,139 @@
+//! A2A over HTTP: JSON-RPC and HTTP+JSON, 0.3 and 1.0, for every agent of the bus.
+//!
+//! ```text
+//! POST /a2a, /agents/{id}/a2a           rpc    ┐
+//! /…, /v1/…, /agents/{id}/…, /{id}/…    rest   ├─▶ call::perform ─▶ the task service
+//! /.well-known/agent-card.json          card   ┘         └▶ sse, for what streams
+//! ```
+//!
+//! What goes over the wire stands in `a2a_protocol::wire`, what is done in the task service;
+//! here one becomes the other.
+
+mod body;
+mod call;
+mod card;
+mod extensions;
+mod place;
+mod pump;
+mod rest;
+mod revision;
+mod rpc;
+mod sse;
+mod wait;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_actors::BusSystem;
+use a2a_actors::tasks::TaskSystem;
+use a2a_protocol::AgentId;
+use a2a_protocol::wire::Version;
+
+use a2a_webhooks::Webhooks;
+
+pub use pump::Pump;
+
+pub(super) use card::{agent_card, host_card};
+pub(super) use rest::anything;
+use revision::Revision;
+pub(super) use rpc::{agent_call, host_call};
+
+/// How the A2A side of the server is to be.
+#[derive(Debug, Clone)]
+pub struct A2aSettings {
+    /// The host's own agent.
+    pub host: AgentId,
+    /// The versions that are spoken, the preferred one first.
+    pub versions: Vec<Version>,
+    /// Streams are offered.
+    pub streaming: bool,
+    /// Webhooks are offered.
+    pub push: bool,
+    /// URIs of extensions that every caller must activate.
+    pub required_extensions: Vec<String>,
+    /// Media types that agents take, such as `text/*`.
+    pub input_modes: Vec<String>,
+    /// How many calls a batch may have.
+    pub batch: usize,
+    /// How often an idle stream shows that it is alive.
+    pub keep_alive: Duration,
+    /// Callers must show a token, so the card says so and there is an extended one.
+    pub secured: bool,
+    /// Where the server is reached, such as `https://bus.example.org`; as the caller names it
+    /// without one.
+    pub url: Option<String>,
+    /// The server listens with TLS.
+    pub tls: bool,
+}
+
+/// What agents take unless something else is set.
+const INPUT_MODES: &[&str] = &[
+    "text/plain",
+    "application/json",
+    "text/*",
+    "image/*",
+    "audio/*",
+    "video/*",
+    "application/pdf",
+    "application/octet-stream",
+];
+
+impl A2aSettings {
+    /// Everything offered, nothing required.
+    #[must_use]
+    pub fn new(host: AgentId) -> Self {
+        Self {
+            host,
+            versions: Version::ALL.iter().rev().copied().collect(),
+            streaming: true,
+            push: true,
+            required_extensions: Vec::new(),
+            input_modes: INPUT_MODES.iter().map(|&mode| mode.to_owned()).collect(),
+            batch: 50,
+            keep_alive: Duration::from_secs(15),
+            secured: false,
+            url: None,
+            tls: false,
+        }
+    }
+}
+
+/// Everything the A2A routes need.
+#[derive(Clone)]
+pub struct A2a {
+    tasks: TaskSystem,
+    bus: BusSystem,
+    webhooks: Arc<Webhooks>,
+    settings: Arc<A2aSettings>,
+    /// Of the host's card.
+    revision: Arc<Revision>,
+}
+
+impl A2a {
+    /// For this bus and its task service.
+    #[must_use]
+    pub fn new(
+        bus: BusSystem,
+        tasks: TaskSystem,
+        webhooks: Arc<Webhooks>,
+        settings: A2aSettings,
+    ) -> Self {
+        let revision = Arc::default();
+        Self { tasks, bus, webhooks, settings: Arc::new(settings), revision }
+    }
+
+    /// The bus.
+    pub(super) fn bus(&self) -> &BusSystem {
+        &self.bus
+    }
+
+    /// What calls webhooks.
+    pub(super) fn webhooks(&self) -> &Webhooks {
+        &self.webhooks
+    }
+
+    /// The task service.
+    pub(super) fn tasks(&self) -> &TaskSystem {
+        &self.tasks
+    }
+}

@@ -1,0 +1,121 @@
+//! Events of a task as a stream of server-sent events.
+//!
+//! A reader that does not read is not waited for: what waits for it is bounded, then it is cut
+//! off, and it can ask on with the `id` of the last event it got.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use a2a_actors::tasks::{Happened, TaskStream};
+use a2a_protocol::fault::Fault;
+use a2a_protocol::wire::Method;
+use actix_web::web::Bytes;
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use futures_util::{Stream, StreamExt, stream};
+
+use crate::auth::A2aCaller;
+use crate::connections::until_left;
+use crate::quota::{Quotas, Share};
+
+/// A comment, which readers pass over.
+const STILL_HERE: Bytes = Bytes::from_static(b": still here\n\n");
+
+/// A stream that is open.
+pub(super) struct Open<W> {
+    events: TaskStream,
+    /// Makes the data of an event; none for one that the caller does not see.
+    write: W,
+    keep_alive: Duration,
+    over: bool,
+    /// Ends when the caller has left, or is let in no longer.
+    left: Pin<Box<dyn Future<Output = ()>>>,
+    _place: Option<Share>,
+}
+
+impl<W: Fn(&Happened) -> Option<String> + 'static> Open<W> {
+    pub(super) fn new(
+        events: TaskStream,
+        write: W,
+        keep_alive: Duration,
+        place: Option<Share>,
+        caller: A2aCaller,
+        request: &HttpRequest,
+    ) -> Self {
+        let gone = until_left(request);
+        let left = Box::pin(async move {
+            tokio::select! {
+                () = caller.until_revoked() => {}
+                () = gone => {}
+            }
+        });
+        Self { events, write, keep_alive, over: false, left, _place: place }
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.over {
+            return None;
+        }
+        let Self { events, left, keep_alive, .. } = self;
+        let next = tokio::select! {
+            next = tokio::time::timeout(*keep_alive, events.next()) => next,
+            () = left => return None,
+        };
+        match next {
+            Err(_) => Some(STILL_HERE),
+            Ok(None) => None,
+            Ok(Some(happened)) => {
+                self.over = happened.last;
+                match (self.write)(&happened) {
+                    Some(data) => Some(format!("id: {}\ndata: {data}\n\n", happened.number).into()),
+                    None if happened.last => None,
+                    // Else one who sees none of many events would hear nothing at all.
+                    None => Some(STILL_HERE),
+                }
+            }
+        }
+    }
+}
+
+/// A place among the open streams, if the call leads to one.
+pub(super) fn place_for(
+    method: Method,
+    quotas: &Quotas,
+    caller: &A2aCaller,
+) -> Result<Option<Share>, Fault> {
+    if !method.streams() {
+        return Ok(None);
+    }
+    Ok(Some(quotas.streams.take(caller.counted_as(), 1)?))
+}
+
+/// A stream that is over after this.
+pub(super) fn one_event(data: &str) -> HttpResponse {
+    let mut response = HttpResponse::Ok();
+    as_stream(&mut response).body(format!("data: {data}\n\n"))
+}
+
+fn as_stream(response: &mut HttpResponseBuilder) -> &mut HttpResponseBuilder {
+    response
+        .content_type("text/event-stream")
+        .insert_header(("cache-control", "no-store"))
+        .insert_header(("x-accel-buffering", "no"))
+}
+
+/// A response that goes on until the task rests or the reader leaves.
+pub(super) fn response<W: Fn(&Happened) -> Option<String> + 'static>(
+    mut response: HttpResponseBuilder,
+    open: Open<W>,
+) -> HttpResponse {
+    as_stream(&mut response).streaming(body(open))
+}
+
+fn body<W: Fn(&Happened) -> Option<String> + 'static>(
+    open: Open<W>,
+) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold(open, |mut open| async move {
+        let chunk = open.next().await?;
+        Some((Ok(chunk), open))
+    })
+}
