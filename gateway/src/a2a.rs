@@ -13,8 +13,8 @@ mod body;
 mod call;
 mod card;
 mod extensions;
-mod place;
-mod pump;
+mod path;
+mod push_dispatcher;
 mod rest;
 mod revision;
 mod rpc;
@@ -31,7 +31,7 @@ use a2a_protocol::wire::Version;
 
 use a2a_webhooks::Webhooks;
 
-pub use pump::Pump;
+pub use push_dispatcher::PushDispatcher;
 
 pub(super) use card::{agent_card, host_card};
 pub(super) use rest::anything;

@@ -1,31 +1,29 @@
-//! HTTP: decode, call the bus, encode. Nothing here decides anything about a message.
+//! The HTTP edge of the bus: decode, call the bus, encode. It decides nothing about a message.
+//!
+//! ```text
+//!            observability::request_span   counts, times, traces every request
+//!                        │
+//!               admission::guard           permit, head, Host, Origin, body deadline
+//!                        │
+//!        auth (BusCaller, A2aCaller)       token → caller
+//!          ┌─────────────┼──────────────┐
+//!       bus_api         a2a         sessions
+//!       /bus/…     /a2a, /agents/…   WebSocket
+//!          └─────────────┼──────────────┘
+//!              BusSystem, TaskSystem
+//! ```
+//!
+//! `openapi` collects the description of every route from the file of its handler.
 
 pub mod a2a;
-mod a2a_tasks;
-mod agents;
+mod admission;
 pub mod auth;
-mod circuits;
-mod connections;
-mod dead_letters;
-mod guard;
-mod health;
-mod inbox;
-mod known;
-pub mod log;
-mod messages;
-mod metrics;
-mod names;
-mod observe;
+mod bus_api;
+mod observability;
 pub mod openapi;
 mod problem;
-mod quota;
-mod schemas;
-mod session;
+mod sessions;
 mod settings;
-mod tasks;
-mod trace;
-mod vitals;
-mod waiting;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,46 +32,48 @@ use a2a_actors::{BusSystem, Parts};
 use a2a_protocol::limits::MESSAGE_BYTES;
 use actix_web::web::{self, JsonConfig, PathConfig, PayloadConfig, QueryConfig, ServiceConfig};
 
-use crate::auth::tokens::KeyRing;
 use a2a::A2a;
 use auth::Failures;
+use auth::tokens::TokenRegistry;
+use bus_api::{agents, circuits, dead_letters, inbox, messages, names, schemas, tasks};
+use observability::{health, metrics};
 
-pub use connections::Connections;
-pub use guard::{Guard, guard};
-pub use inbox::duration;
-pub use log::{LogSettings, Redaction};
-pub use observe::observe;
-pub use quota::{Exceeded, Quota, Quotas, Resource, Share};
-pub use session::{Lobby, SessionSettings};
+pub use admission::connections::Connections;
+pub use admission::guard::{Guard, guard};
+pub use admission::quota::{Exceeded, Quota, Quotas, Resource, Share};
+pub use bus_api::inbox::duration;
+pub use bus_api::log::{self, LogSettings, Redaction};
+pub use observability::http_metrics::{HttpMetrics, Phase};
+pub use observability::request_span::observe;
+pub use sessions::{SessionRegistry, SessionSettings};
 pub use settings::HttpSettings;
-pub use vitals::{Phase, Vitals};
 
 /// What the routes share.
 #[derive(Clone)]
-pub struct Edge {
+pub struct AppState {
     bus: BusSystem,
     a2a: web::Data<A2a>,
-    keys: web::Data<KeyRing>,
+    keys: web::Data<TokenRegistry>,
     failures: web::Data<Failures>,
     log: web::Data<LogSettings>,
     quotas: web::Data<Quotas>,
     guard: web::Data<Guard>,
     settings: web::Data<HttpSettings>,
-    lobby: web::Data<Lobby>,
-    vitals: web::Data<Vitals>,
+    sessions: web::Data<SessionRegistry>,
+    http_metrics: web::Data<HttpMetrics>,
 }
 
-impl Edge {
+impl AppState {
     /// The edge of the bus behind `a2a`, at `address`.
     ///
     /// # Errors
     /// A sentence about the setting that makes no sense.
     pub fn new(
         a2a: A2a,
-        keys: Arc<KeyRing>,
+        keys: Arc<TokenRegistry>,
         log: LogSettings,
         settings: HttpSettings,
-        lobby: Arc<Lobby>,
+        sessions: Arc<SessionRegistry>,
         tls: bool,
         address: SocketAddr,
     ) -> Result<Self, String> {
@@ -87,8 +87,8 @@ impl Edge {
             quotas: web::Data::new(Quotas::new(&settings)),
             guard: web::Data::new(Guard::new(&settings, tls, address)?),
             settings: web::Data::new(settings),
-            lobby: web::Data::from(lobby),
-            vitals: web::Data::new(Vitals::new(connections)),
+            sessions: web::Data::from(sessions),
+            http_metrics: web::Data::new(HttpMetrics::new(connections)),
         })
     }
 
@@ -100,15 +100,16 @@ impl Edge {
 
     /// How it is.
     #[must_use]
-    pub fn vitals(&self) -> Arc<Vitals> {
-        Arc::clone(&self.vitals)
+    pub fn http_metrics(&self) -> Arc<HttpMetrics> {
+        Arc::clone(&self.http_metrics)
     }
 }
 
 /// Adds the routes of the bus; with tokens, nobody gets in without one. The application around
 /// them is wrapped in `guard`, and that in `observe`.
-pub fn routes(config: &mut ServiceConfig, edge: Edge) {
-    let Edge { bus, a2a, keys, failures, log, quotas, guard, settings, lobby, vitals } = edge;
+pub fn routes(config: &mut ServiceConfig, edge: AppState) {
+    let AppState { bus, a2a, keys, failures, log, quotas, guard, settings, sessions, http_metrics } =
+        edge;
     config
         .app_data(web::Data::new(bus))
         .app_data(a2a)
@@ -118,8 +119,8 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .app_data(quotas)
         .app_data(guard)
         .app_data(settings)
-        .app_data(lobby)
-        .app_data(vitals)
+        .app_data(sessions)
+        .app_data(http_metrics)
         .app_data(JsonConfig::default().error_handler(problem::bad_json))
         .app_data(PathConfig::default().error_handler(problem::bad_path))
         .app_data(QueryConfig::default().error_handler(problem::bad_query))
@@ -135,7 +136,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(names::list)
         .service(names::show)
         .service(tasks::list)
-        .service(a2a_tasks::list)
+        .service(tasks::list_a2a)
         .service(tasks::show)
         .service(tasks::cancel)
         .service(circuits::list)
@@ -146,7 +147,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(inbox::take)
         .service(inbox::acknowledge)
         .service(inbox::reject)
-        .service(session::connect)
+        .service(sessions::connect)
         .service(log::page)
         .service(log::current_head)
         .service(log::verify)

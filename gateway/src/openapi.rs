@@ -12,8 +12,9 @@
 
 mod a2a;
 mod bus;
-mod call;
+pub(crate) mod known_calls;
 mod log;
+mod operation;
 mod shared;
 
 use std::sync::LazyLock;
@@ -39,7 +40,7 @@ pub(super) async fn show() -> HttpResponse {
         .body(DOCUMENT.as_str())
 }
 
-fn rows(schemas: &mut SchemaGenerator) -> Vec<call::Call> {
+fn rows(schemas: &mut SchemaGenerator) -> Vec<operation::Call> {
     [bus::calls(schemas), log::calls(), a2a::calls(schemas)].concat()
 }
 
@@ -101,7 +102,7 @@ fn tags() -> Value {
     let tag = |(name, about): (&str, &str)| json!({ "name": name, "description": about });
     let tags = [
         ("messages", "Sending, and taking what was sent"),
-        ("directory", "Who is there, and who may write to whom"),
+        ("directory", "BusCaller is there, and who may write to whom"),
         ("oversight", "Tasks, circuits and dead letters: what people see and stop"),
         ("log", "The record of everything. With tokens, for operators"),
         ("server", "The server itself; nobody needs a token for it"),
@@ -118,7 +119,7 @@ fn components(mut schemas: SchemaGenerator) -> Map<String, Value> {
     let (envelope, definitions) = schema::envelope_within(SCHEMAS);
     all.extend(definitions);
     all.insert("Envelope".into(), envelope);
-    all.insert("Problem".into(), call::problem());
+    all.insert("Problem".into(), operation::problem());
     all.extend(log::schemas());
     all.extend(a2a::schemas());
     all.sort_keys();

@@ -16,7 +16,7 @@ use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::known;
+use crate::openapi::known_calls;
 
 /// The status of every outcome, in one table.
 pub(super) fn status_of(outcome: Outcome) -> StatusCode {
@@ -201,7 +201,7 @@ impl FromRequest for Reason {
 }
 
 pub(super) async fn no_such_place(request: HttpRequest) -> HttpResponse {
-    let verbs = known::verbs(request.path());
+    let verbs = known_calls::verbs(request.path());
     if !verbs.is_empty() {
         let allowed = verbs.join(", ");
         let detail = format!("This path takes {allowed}.");

@@ -16,17 +16,17 @@ use actix_web::http::header::HeaderValue;
 use serde_json::Value;
 
 use super::A2a;
-use super::card::Place;
+use super::card::ServerLocation;
 use super::extensions::Extensions;
 use crate::auth::A2aCaller;
 use crate::auth::tokens::Principal;
-use crate::log::stream::last_seen;
-use crate::trace;
+use crate::bus_api::log::stream::last_seen;
+use crate::observability::trace;
 use a2a_webhooks::{Authorization, HeaderRefused, NotificationToken};
 
 /// Who calls whom, and how.
 #[derive(Debug)]
-pub(super) struct Context {
+pub(super) struct CallContext {
     pub(super) caller: TaskCaller,
     pub(super) agent: AgentId,
     pub(super) version: Version,
@@ -34,12 +34,12 @@ pub(super) struct Context {
     /// What the caller says is the last event it has seen.
     last_event: Option<HeaderValue>,
     /// The server as the caller meets it.
-    pub(super) place: Place,
+    pub(super) place: ServerLocation,
     /// The call names no agent: it is for the host.
     pub(super) for_host: bool,
 }
 
-impl Context {
+impl CallContext {
     /// The number of the last event the caller has seen. Only streams ask.
     fn last_event(&self) -> Result<Option<u64>, Fault> {
         last_seen(self.last_event.as_ref())
@@ -48,7 +48,7 @@ impl Context {
 }
 
 /// What a call leads to.
-pub(super) enum Outcome {
+pub(super) enum CallOutcome {
     Reply(Reply),
     Card(Value),
     Stream(TaskStream),
@@ -63,7 +63,7 @@ impl A2a {
         version: Version,
         agent: Option<AgentId>,
         tenant: Option<String>,
-    ) -> Result<Context, Fault> {
+    ) -> Result<CallContext, Fault> {
         let tenant = tenant.filter(|tenant| !tenant.is_empty());
         let tenant = tenant.map(|name| name.parse().map_err(|_| no_such_agent(&name)));
         let tenant: Option<AgentId> = tenant.transpose()?;
@@ -78,7 +78,7 @@ impl A2a {
         if Roster::is_for_people(&agent) {
             return Err(no_such_agent(agent.as_str()));
         }
-        Ok(Context {
+        Ok(CallContext {
             caller: TaskCaller {
                 owner: caller.owner().into(),
                 principal: caller.travels_as().clone(),
@@ -91,7 +91,7 @@ impl A2a {
             version,
             extensions: Extensions::of(request, &self.settings.required_extensions),
             last_event: request.headers().get("last-event-id").cloned(),
-            place: Place::of(self, request),
+            place: ServerLocation::of(self, request),
             for_host,
         })
     }
@@ -100,9 +100,9 @@ impl A2a {
     /// is not sent in the room that a plan needs.
     pub(super) async fn perform(
         &self,
-        context: &mut Context,
+        context: &mut CallContext,
         operation: Operation,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<CallOutcome, Fault> {
         context.extensions.activate_for(&operation);
         let context = &*context;
         self.check(context, Method::from(&operation))?;
@@ -111,11 +111,11 @@ impl A2a {
         let reply = match operation {
             Operation::SendMessage(send) => self.send(context, *send).await?,
             Operation::StreamMessage(send) => {
-                return Box::pin(self.stream(context, *send)).await.map(Outcome::Stream);
+                return Box::pin(self.stream(context, *send)).await.map(CallOutcome::Stream);
             }
             Operation::Subscribe(mut watch) => {
                 watch.after = watch.after.or(context.last_event()?);
-                return tasks.subscribe(caller, agent, watch).await.map(Outcome::Stream);
+                return tasks.subscribe(caller, agent, watch).await.map(CallOutcome::Stream);
             }
             Operation::GetTask(get) => Reply::Task(Arc::new(tasks.get(caller, agent, get).await?)),
             Operation::ListTasks(list) => {
@@ -144,14 +144,14 @@ impl A2a {
                 Reply::Deleted
             }
             Operation::ExtendedCard => {
-                return Box::pin(self.extended_card(context)).await.map(Outcome::Card);
+                return Box::pin(self.extended_card(context)).await.map(CallOutcome::Card);
             }
             Operation::Opt(operation) => return Box::pin(self.opt(context, *operation)).await,
         };
-        Ok(Outcome::Reply(context.extensions.veiled(reply)))
+        Ok(CallOutcome::Reply(context.extensions.veiled(reply)))
     }
 
-    async fn send(&self, context: &Context, send: SendMessage) -> Result<Reply, Fault> {
+    async fn send(&self, context: &CallContext, send: SendMessage) -> Result<Reply, Fault> {
         let (caller, agent) = (&context.caller, &context.agent);
         let send = self.soundly(context, send)?;
         if let Some(hints) = hints(context, &send)? {
@@ -163,7 +163,7 @@ impl A2a {
         })
     }
 
-    async fn stream(&self, context: &Context, send: SendMessage) -> Result<TaskStream, Fault> {
+    async fn stream(&self, context: &CallContext, send: SendMessage) -> Result<TaskStream, Fault> {
         let (caller, agent, after) = (&context.caller, &context.agent, context.last_event()?);
         let send = self.soundly(context, send)?;
         match hints(context, &send)? {
@@ -173,16 +173,20 @@ impl A2a {
     }
 
     /// Objectives and plans are for those who know of them.
-    async fn opt(&self, context: &Context, operation: OptOperation) -> Result<Outcome, Fault> {
+    async fn opt(
+        &self,
+        context: &CallContext,
+        operation: OptOperation,
+    ) -> Result<CallOutcome, Fault> {
         if !context.extensions.show_opt() {
             return Err(Fault::ExtensionRequired { uri: OPT_EXTENSION.to_owned() });
         }
         let (caller, agent) = (&context.caller, &context.agent);
         match operation {
             OptOperation::SubscribeObjective(watch) => {
-                self.tasks.watch_objective(caller, watch).await.map(Outcome::Stream)
+                self.tasks.watch_objective(caller, watch).await.map(CallOutcome::Stream)
             }
-            operation => self.tasks.opt(caller, agent, operation).await.map(Outcome::Reply),
+            operation => self.tasks.opt(caller, agent, operation).await.map(CallOutcome::Reply),
         }
     }
 
@@ -214,7 +218,7 @@ impl A2a {
     }
 
     /// Whether the call is offered here at all.
-    fn check(&self, context: &Context, method: Method) -> Result<(), Fault> {
+    fn check(&self, context: &CallContext, method: Method) -> Result<(), Fault> {
         let missing = |uri: &&String| !context.extensions.is_active(uri);
         if let Some(uri) = self.settings.required_extensions.iter().find(missing) {
             return Err(Fault::ExtensionRequired { uri: uri.clone() });
@@ -231,7 +235,7 @@ impl A2a {
     }
 
     /// A message as the task service may have it.
-    fn soundly(&self, context: &Context, mut send: SendMessage) -> Result<SendMessage, Fault> {
+    fn soundly(&self, context: &CallContext, mut send: SendMessage) -> Result<SendMessage, Fault> {
         self.check_media_types(&send.message)?;
         if let Some(push) = send.push.take() {
             if !self.settings.push {
@@ -243,7 +247,7 @@ impl A2a {
     }
 
     /// A webhook that may be called as far as its URL shows.
-    fn checked(&self, context: &Context, config: PushConfig) -> Result<PushConfig, Fault> {
+    fn checked(&self, context: &CallContext, config: PushConfig) -> Result<PushConfig, Fault> {
         let violation = |path: &str, why: String| {
             Fault::InvalidParams(vec![Violation::new(path, Code::NotAllowed, why)])
         };
@@ -272,7 +276,7 @@ impl A2a {
 
 /// What a message wishes of OPT. Where that is not active nobody looks: what a plain client writes
 /// into its metadata is its own affair.
-fn hints(context: &Context, send: &SendMessage) -> Result<Option<OptHints>, Fault> {
+fn hints(context: &CallContext, send: &SendMessage) -> Result<Option<OptHints>, Fault> {
     context.extensions.show_opt().then(|| OptHints::of(&send.message)).transpose()
 }
 

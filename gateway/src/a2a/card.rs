@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::A2a;
-use super::call::{Context, no_such_agent};
+use super::call::{CallContext, no_such_agent};
 use super::extensions::declared;
 use crate::auth::A2aCaller;
-use crate::auth::tokens::KeyRing;
+use crate::auth::tokens::TokenRegistry;
 use crate::problem::{agent_id, problem, refuse};
 
 /// How long a card may be kept without asking.
@@ -38,11 +38,11 @@ pub(crate) async fn host_card(request: HttpRequest, a2a: web::Data<A2a>) -> Http
     // Everybody may know that there is a server, and how to speak with it.
     let host = a2a.settings.host.clone();
     let view = a2a.view(&host).await;
-    let place = Place::of(&a2a, &request);
-    let card = |place: &Place| a2a.card(&host, view.as_ref(), true, place).hybrid();
+    let place = ServerLocation::of(&a2a, &request);
+    let card = |place: &ServerLocation| a2a.card(&host, view.as_ref(), true, place).hybrid();
     let mut response = served(&request, &card(&place));
     // By whatever name the server is called, its card is the same.
-    let anywhere = Place { base_url: String::new(), ..place };
+    let anywhere = ServerLocation { base_url: String::new(), ..place };
     let digest = Sha256::digest(card(&anywhere).to_string().as_bytes());
     let since = a2a.revision.since(digest.into(), SystemTime::now());
     if let Ok(since) = HttpDate::from(since).try_into_value() {
@@ -67,7 +67,7 @@ pub(crate) async fn agent_card(
         let detail = format!("There is no agent `{agent}`.");
         return Err(refuse(actix_web::http::StatusCode::NOT_FOUND, "unknown_recipient", &detail));
     };
-    let card = a2a.card(&agent, Some(&view), false, &Place::of(&a2a, &request));
+    let card = a2a.card(&agent, Some(&view), false, &ServerLocation::of(&a2a, &request));
     Ok(served(&request, &card.hybrid()))
 }
 
@@ -99,15 +99,15 @@ fn served(request: &HttpRequest, card: &Value) -> HttpResponse {
 
 /// What a card says about the server, as this caller meets it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ServerLocation {
     base_url: String,
     /// Callers must show a token; the first may have been made since the start.
     secured: bool,
 }
 
-impl Place {
+impl ServerLocation {
     pub(super) fn of(a2a: &A2a, request: &HttpRequest) -> Self {
-        let ring = request.app_data::<web::Data<KeyRing>>();
+        let ring = request.app_data::<web::Data<TokenRegistry>>();
         let secured = a2a.settings.secured || ring.is_some_and(|ring| ring.has_tokens());
         Self { base_url: base_url(a2a, request), secured }
     }
@@ -134,7 +134,7 @@ impl A2a {
     }
 
     /// The card for callers who are known: what else the directory says.
-    pub(super) async fn extended_card(&self, context: &Context) -> Result<Value, Fault> {
+    pub(super) async fn extended_card(&self, context: &CallContext) -> Result<Value, Fault> {
         if !context.place.secured {
             return Err(match context.version {
                 Version::V0_3 => Fault::NoExtendedCard,
@@ -169,7 +169,7 @@ impl A2a {
     }
 
     /// The agents behind the host that its caller may give tasks: a skill each, and where it is.
-    fn add_agents(&self, card: &mut AgentCard, place: &Place, reach: &Reach) {
+    fn add_agents(&self, card: &mut AgentCard, place: &ServerLocation, reach: &Reach) {
         let base = &place.base_url;
         let agents = reach.agents.iter().filter(|(agent, _)| *agent != self.settings.host);
         let mut listed = Vec::new();
@@ -201,7 +201,7 @@ impl A2a {
         agent: &AgentId,
         view: Option<&AgentView>,
         is_host: bool,
-        place: &Place,
+        place: &ServerLocation,
     ) -> AgentCard {
         let (base, secured) = (&place.base_url, place.secured);
         let (name, description) = if is_host {

@@ -9,15 +9,15 @@ use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, HttpResponseBuilder, web};
 
 use super::body::Body;
-use super::call::Outcome;
+use super::call::CallOutcome;
 use super::card::{NO_AGENTS_CARD, no_agents_card};
 use super::extensions::Extensions;
-use super::place::place;
-use super::wait::Caller;
+use super::path::parse;
+use super::wait::WaitingCaller;
 use super::{A2a, sse};
+use crate::admission::quota::{Quotas, Share};
 use crate::auth::A2aCaller;
 use crate::problem::{no_such_place, problem};
-use crate::quota::{Quotas, Share};
 
 /// Takes what no other route takes.
 pub(crate) async fn anything(
@@ -32,16 +32,16 @@ pub(crate) async fn anything(
     if request.path() == NO_AGENTS_CARD {
         return Ok(no_agents_card());
     }
-    let Some(place) = place(request.path()) else { return Ok(no_such_place(request).await) };
-    let route = match rest::route(place.version, request.method().as_str(), place.rest) {
+    let Some(path) = parse(request.path()) else { return Ok(no_such_place(request).await) };
+    let route = match rest::route(path.version, request.method().as_str(), path.rest) {
         Ok(route) => route,
         Err(NoRoute::Unknown) => return Ok(no_such_place(request).await),
         Err(NoRoute::Verb { allowed }) => return Ok(not_allowed(allowed)),
     };
     let caller = A2aCaller::extract(&request).await?;
     let body = Body::from_request(&request, &mut payload.into_inner()).await?;
-    let call = Call { a2a: &a2a, quotas: &quotas, caller: &caller, request: &request };
-    call.run(place.version, place.agent.clone(), &route, &body).await
+    let call = RestCall { a2a: &a2a, quotas: &quotas, caller: &caller, request: &request };
+    call.run(path.version, path.agent.clone(), &route, &body).await
 }
 
 /// Whether JSON-RPC is spoken there; with its own verb the call would not come here.
@@ -57,14 +57,14 @@ fn not_allowed(allowed: &'static str) -> HttpResponse {
     response
 }
 
-struct Call<'a> {
+struct RestCall<'a> {
     a2a: &'a A2a,
     quotas: &'a Quotas,
     caller: &'a A2aCaller,
     request: &'a HttpRequest,
 }
 
-impl Call<'_> {
+impl RestCall<'_> {
     async fn run(
         &self,
         version: Version,
@@ -92,7 +92,7 @@ impl Call<'_> {
             Ok(place) => place,
             Err(fault) => return Ok(failed(version, &fault)),
         };
-        let side = Caller { who: self.caller, request: self.request, quotas: self.quotas };
+        let side = WaitingCaller { who: self.caller, request: self.request, quotas: self.quotas };
         let outcome = self.a2a.perform_for(&side, &mut context, operation);
         let outcome = self.caller.while_good(outcome).await?;
         let mut response = HttpResponse::Ok();
@@ -112,25 +112,25 @@ impl Call<'_> {
         mut response: HttpResponseBuilder,
         dialect: Dialect,
         route: &Route,
-        outcome: Outcome,
+        outcome: CallOutcome,
         place: Option<Share>,
         active: Extensions,
     ) -> HttpResponse {
         let version = dialect.version();
         response.content_type(rest::media_type(version));
         match outcome {
-            Outcome::Reply(reply) => {
+            CallOutcome::Reply(reply) => {
                 response.body(rest::reply(dialect, route.method, &reply).to_json())
             }
-            Outcome::Card(card) => response.body(card.to_string()),
-            Outcome::Stream(events) => {
+            CallOutcome::Card(card) => response.body(card.to_string()),
+            CallOutcome::Stream(events) => {
                 let write = move |happened: &Happened| {
                     let shown = active.shown(&happened.event, happened.last)?;
                     Some(wire::event(dialect, &shown, happened.last).to_json())
                 };
                 let keep_alive = self.a2a.settings.keep_alive;
                 let (who, request) = (self.caller.clone(), self.request);
-                let open = sse::Open::new(events, write, keep_alive, place, who, request);
+                let open = sse::EventStream::new(events, write, keep_alive, place, who, request);
                 sse::response(response, open)
             }
         }

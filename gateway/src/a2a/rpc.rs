@@ -11,13 +11,13 @@ use actix_web::{HttpRequest, HttpResponse, routes, web};
 use futures_util::future::join_all;
 
 use super::body::Body;
-use super::call::{Context, Outcome};
+use super::call::{CallContext, CallOutcome};
 use super::extensions::Extensions;
-use super::wait::Caller;
+use super::wait::WaitingCaller;
 use super::{A2a, sse};
+use crate::admission::quota::Quotas;
 use crate::auth::A2aCaller;
 use crate::problem::agent_id;
-use crate::quota::Quotas;
 
 // Some clients put a slash behind the URL of the card.
 #[routes]
@@ -51,7 +51,7 @@ pub(crate) async fn agent_call(
 }
 
 /// What all calls of one request share.
-struct Session<'a> {
+struct RpcRequest<'a> {
     a2a: &'a A2a,
     quotas: &'a Quotas,
     who: &'a A2aCaller,
@@ -67,7 +67,7 @@ async fn call(
     body: &[u8],
     agent: Option<AgentId>,
 ) -> actix_web::Result<HttpResponse> {
-    let session = Session { a2a, quotas, who, request, agent };
+    let session = RpcRequest { a2a, quotas, who, request, agent };
     match jsonrpc::parse(body, a2a.settings.batch) {
         Err(refusal) => Ok(text(jsonrpc::refusal(Id::NULL, &refusal), None)),
         // In a box: what wraps this call moves it about, and it is thousands of bytes.
@@ -93,7 +93,7 @@ fn text(body: String, extensions: Option<(&Extensions, Version)>) -> HttpRespons
     response.content_type("application/json").body(body)
 }
 
-impl Session<'_> {
+impl RpcRequest<'_> {
     async fn one(&self, item: Item<'_>) -> HttpResponse {
         let request = match item {
             Ok(request) => request,
@@ -117,7 +117,7 @@ impl Session<'_> {
         }
         let extensions = context.as_ref().map(|context| (&context.extensions, version));
         match outcome {
-            Ok(Outcome::Stream(events)) => {
+            Ok(CallOutcome::Stream(events)) => {
                 let mut response = HttpResponse::Ok();
                 if let Some(header) =
                     extensions.and_then(|(active, version)| active.header(version))
@@ -133,7 +133,7 @@ impl Session<'_> {
                 };
                 let keep_alive = self.a2a.settings.keep_alive;
                 let (who, request) = (self.who.clone(), self.request);
-                let open = sse::Open::new(events, write, keep_alive, place, who, request);
+                let open = sse::EventStream::new(events, write, keep_alive, place, who, request);
                 sse::response(response, open)
             }
             Ok(outcome) => text(answered(id, dialect, method, &outcome), extensions),
@@ -188,7 +188,7 @@ impl Session<'_> {
         version: Version,
         method: Method,
         request: &Request<'_>,
-    ) -> (Option<Context>, Dialect, Result<Outcome, Fault>) {
+    ) -> (Option<CallContext>, Dialect, Result<CallOutcome, Fault>) {
         let plain = version.dialect();
         if let Err(fault) = self.a2a.check_version(self.request, version) {
             return (None, plain, Err(fault));
@@ -203,16 +203,16 @@ impl Session<'_> {
                 Ok(context) => context,
                 Err(fault) => return (None, dialect, Err(fault)),
             };
-        let side = Caller { who: self.who, request: self.request, quotas: self.quotas };
+        let side = WaitingCaller { who: self.who, request: self.request, quotas: self.quotas };
         let outcome = self.a2a.perform_for(&side, &mut context, operation).await;
         (Some(context), dialect, outcome)
     }
 }
 
-fn answered(id: Id<'_>, dialect: Dialect, method: Method, outcome: &Outcome) -> String {
+fn answered(id: Id<'_>, dialect: Dialect, method: Method, outcome: &CallOutcome) -> String {
     match outcome {
-        Outcome::Reply(reply) => jsonrpc::success(id, &wire::reply(dialect, method, reply)),
-        Outcome::Card(card) => jsonrpc::success(id, card),
-        Outcome::Stream(_) => jsonrpc::fault(dialect.version(), id, &Fault::Internal),
+        CallOutcome::Reply(reply) => jsonrpc::success(id, &wire::reply(dialect, method, reply)),
+        CallOutcome::Card(card) => jsonrpc::success(id, card),
+        CallOutcome::Stream(_) => jsonrpc::fault(dialect.version(), id, &Fault::Internal),
     }
 }

@@ -15,15 +15,15 @@ use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use futures_util::{Stream, StreamExt, stream};
 
+use crate::admission::connections::until_left;
+use crate::admission::quota::{Quotas, Share};
 use crate::auth::A2aCaller;
-use crate::connections::until_left;
-use crate::quota::{Quotas, Share};
 
 /// A comment, which readers pass over.
 const STILL_HERE: Bytes = Bytes::from_static(b": still here\n\n");
 
 /// A stream that is open.
-pub(super) struct Open<W> {
+pub(super) struct EventStream<W> {
     events: TaskStream,
     /// Makes the data of an event; none for one that the caller does not see.
     write: W,
@@ -34,7 +34,7 @@ pub(super) struct Open<W> {
     _place: Option<Share>,
 }
 
-impl<W: Fn(&Happened) -> Option<String> + 'static> Open<W> {
+impl<W: Fn(&Happened) -> Option<String> + 'static> EventStream<W> {
     pub(super) fn new(
         events: TaskStream,
         write: W,
@@ -106,13 +106,13 @@ fn as_stream(response: &mut HttpResponseBuilder) -> &mut HttpResponseBuilder {
 /// A response that goes on until the task rests or the reader leaves.
 pub(super) fn response<W: Fn(&Happened) -> Option<String> + 'static>(
     mut response: HttpResponseBuilder,
-    open: Open<W>,
+    open: EventStream<W>,
 ) -> HttpResponse {
     as_stream(&mut response).streaming(body(open))
 }
 
 fn body<W: Fn(&Happened) -> Option<String> + 'static>(
-    open: Open<W>,
+    open: EventStream<W>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold(open, |mut open| async move {
         let chunk = open.next().await?;

@@ -8,17 +8,17 @@ use a2a_protocol::operation::{Operation, OptOperation};
 use actix_web::HttpRequest;
 
 use super::A2a;
-use super::call::{Context, Outcome};
+use super::call::{CallContext, CallOutcome};
+use crate::admission::quota::Quotas;
+use crate::admission::waiting_call::WaitingCall;
 use crate::auth::A2aCaller;
-use crate::quota::Quotas;
-use crate::waiting::WaitingCall;
 
 /// So long after a call began its client may still have closed its half of the connection: some
 /// do so once they have sent a request, and read the answer on the other half.
 const HALF_CLOSED: Duration = Duration::from_millis(100);
 
 /// Who calls, over what, and what may be held.
-pub(super) struct Caller<'a> {
+pub(super) struct WaitingCaller<'a> {
     pub(super) who: &'a A2aCaller,
     pub(super) request: &'a HttpRequest,
     pub(super) quotas: &'a Quotas,
@@ -40,10 +40,10 @@ impl A2a {
     /// [`A2a::perform`], within what the caller may hold and for as long as it is there.
     pub(super) async fn perform_for(
         &self,
-        caller: &Caller<'_>,
-        context: &mut Context,
+        caller: &WaitingCaller<'_>,
+        context: &mut CallContext,
         operation: Operation,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<CallOutcome, Fault> {
         if !waits(&operation) {
             return self.perform(context, operation).await;
         }

@@ -3,7 +3,7 @@
 //! Nothing here knows HTTP; `gateway/auth.rs` reads the header and words the refusal.
 
 mod file;
-mod ring;
+mod registry;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
 pub use file::{StoredToken, TokenFile, TokenFileError};
-pub use ring::{Entry, KeyRing, Pass, Refused};
+pub use registry::{AuthGrant, RefusedToken, TokenCheck, TokenRegistry};
 
 /// The name on the bus of an A2A caller that has none of its own there.
 pub const UNNAMED_CLIENT: &str = "a2a-client";

@@ -6,7 +6,7 @@ use a2a_protocol::wire::{Method, Version, rest};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::operation::Call;
 use super::{named, object, text};
 
 /// The rows.

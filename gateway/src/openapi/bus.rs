@@ -8,7 +8,7 @@ use a2a_protocol::{AgentId, Kind, MessageId, Receipt, TaskId, TaskState as Ledge
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::operation::Call;
 use super::{list, named, number, object, text, word};
 
 /// The rows.
@@ -98,7 +98,7 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
     ]);
     let registered = json!({ "allOf": [profile, object(&[("agentId", agent.clone())])] });
     vec![
-        Call::new("GET", "/bus/agents", "listAgents", "directory", "Who is there")
+        Call::new("GET", "/bus/agents", "listAgents", "directory", "BusCaller is there")
             .about("By id. An agent sees itself and those that it may write to, people see all. A page may be short or empty and still have a `nextCursor`: go on until that is empty.")
             .query("limit", json!({ "type": "integer", "minimum": 0, "default": 1000 }), "How many, 1 to 1,000; others are taken for the nearest")
             .query("cursor", text(), "The `nextCursor` of the page before")
@@ -125,7 +125,7 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
             .json(200, "It is removed", &object(&[("agentId", agent.clone()), ("event", word("left")), ("dropped", number())]))
             .problems(&[409]),
         Call::new("GET", "/bus/access", "explainAccess", "directory", "May it, and by which rule")
-            .must_query("from", agent.clone(), "Who would send")
+            .must_query("from", agent.clone(), "BusCaller would send")
             .must_query("to", agent, "To whom")
             .must_query("type", schemas.subschema_for::<Kind>().into(), "What")
             .query("scope", schemas.subschema_for::<Scope>().into(), "Of a broadcast")
@@ -136,7 +136,7 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
             .json(200, "The tokens", &object(&[("refused", list(&refused))])),
         Call::new("GET", "/bus/names/{name}", "showName", "directory", "Look up who has a name")
             .about("Whatever its case. Agents and clients can look up their own.")
-            .json(200, "Who has it", &held),
+            .json(200, "BusCaller has it", &held),
     ]
 }
 

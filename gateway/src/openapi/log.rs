@@ -4,7 +4,7 @@ use a2a_journal::MAX_PAGE;
 use a2a_protocol::{Kind, Outcome};
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::operation::Call;
 use super::{list, named, number, object, text};
 
 /// The rows.

@@ -52,7 +52,7 @@ struct Document {
 
 /// Read before the rest, so that a newer format is called that.
 #[derive(Deserialize)]
-struct Glance {
+struct VersionProbe {
     version: u32,
 }
 
@@ -158,7 +158,7 @@ impl TokenFile {
             Err(source) => return Err(TokenFileError::Read { file: self.0.clone(), source }),
         };
         let damaged = |source| TokenFileError::Parse { file: self.0.clone(), source };
-        let Glance { version } = serde_json::from_slice(&text).map_err(damaged)?;
+        let VersionProbe { version } = serde_json::from_slice(&text).map_err(damaged)?;
         if version != VERSION {
             return Err(TokenFileError::Version { file: self.0.clone(), version });
         }

@@ -1,0 +1,140 @@
+//! `/bus/agents` and `/bus/access`: who is there, what they are, who may write to whom.
+
+use a2a_actors::{BusSystem, RegisterError, RemoveError};
+use a2a_policy::Profile;
+use a2a_protocol::body::Scope;
+use a2a_protocol::{AgentId, Kind};
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, delete, get, put, web};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::auth::BusCaller;
+use crate::problem::{agent_id, cursor, no_such_agent, refuse};
+
+/// Agents on one page, if the caller does not say.
+const MOST: usize = 1_000;
+
+#[derive(Deserialize)]
+struct PageQuery {
+    limit: Option<usize>,
+    /// The last name of the page before.
+    cursor: Option<String>,
+}
+
+#[get("/bus/agents")]
+pub(crate) async fn list(
+    who: BusCaller,
+    page: web::Query<PageQuery>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let limit = page.limit.unwrap_or(MOST).clamp(1, MOST);
+    let after = cursor(page.cursor.as_deref())?;
+    let (agents, next) = bus.agents_page(who.agent().cloned(), after, limit).await;
+    let next = next.as_ref().map(AgentId::as_str).unwrap_or_default();
+    Ok(HttpResponse::Ok().json(json!({ "agents": agents, "nextCursor": next })))
+}
+
+#[get("/bus/agents/{id}")]
+pub(crate) async fn show(
+    who: BusCaller,
+    agent: web::Path<String>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let agent = agent_id(&agent)?;
+    let view = bus.agent_for(who.agent().cloned(), agent.clone()).await;
+    let view = view.ok_or_else(|| no_such_agent(&agent))?;
+    Ok(HttpResponse::Ok().json(view))
+}
+
+/// A profile from outside: a slip of the pen must not pass for nothing.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct GivenProfile {
+    role: Option<String>,
+    squad: Option<String>,
+    tier: Option<String>,
+    c_suite: bool,
+    capabilities: Vec<String>,
+}
+
+#[put("/bus/agents/{id}")]
+pub(crate) async fn register(
+    who: BusCaller,
+    agent: web::Path<String>,
+    profile: web::Json<Map<String, Value>>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let agent = agent_id(&agent)?;
+    let given: GivenProfile = serde_json::from_value(Value::Object(profile.into_inner()))
+        .map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_request", &error.to_string()))?;
+    let GivenProfile { role, squad, tier, c_suite, capabilities } = given;
+    let profile = Profile { role, squad, tier, c_suite, capabilities };
+    bus.register(agent.clone(), profile.clone()).await.map_err(|error| {
+        let (status, code) = match error {
+            RegisterError::Refused(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
+            RegisterError::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        };
+        refuse(status, code, &error.to_string())
+    })?;
+    let mut body = json!(profile);
+    body["agentId"] = json!(agent);
+    Ok(HttpResponse::Ok().json(body))
+}
+
+#[derive(Deserialize)]
+struct Removal {
+    #[serde(default)]
+    drop: bool,
+}
+
+#[delete("/bus/agents/{id}")]
+pub(crate) async fn remove(
+    who: BusCaller,
+    agent: web::Path<String>,
+    query: web::Query<Removal>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let agent = agent_id(&agent)?;
+    let by = who.owner().unwrap_or_else(|| "a person of this machine".to_owned());
+    let removed = bus.remove_agent(agent.clone(), query.drop, by).await;
+    let dropped = removed.map_err(|error| {
+        let (status, code) = match error {
+            RemoveError::NoSuchAgent(_) => (StatusCode::NOT_FOUND, "unknown_recipient"),
+            RemoveError::Kept(_) | RemoveError::Listed(_) => {
+                (StatusCode::CONFLICT, "not_removable")
+            }
+            RemoveError::AtWork(_) => (StatusCode::CONFLICT, "at_work"),
+            RemoveError::Owed { .. } => (StatusCode::CONFLICT, "messages_wait"),
+            RemoveError::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        };
+        refuse(status, code, &error.to_string())
+    })?;
+    Ok(HttpResponse::Ok().json(json!({ "agentId": agent, "event": "left", "dropped": dropped })))
+}
+
+#[derive(Deserialize)]
+struct Question {
+    from: String,
+    to: String,
+    r#type: Kind,
+    scope: Option<Scope>,
+}
+
+#[get("/bus/access")]
+pub(crate) async fn explain(
+    who: BusCaller,
+    question: web::Query<Question>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let (from, to) = (agent_id(&question.from)?, agent_id(&question.to)?);
+    who.must_be(&from)?;
+    let explanation = bus.explain(from.clone(), to.clone(), question.r#type, question.scope).await;
+    let explanation = explanation.ok_or_else(|| {
+        let detail = format!("`{from}` or `{to}` is not known here.");
+        refuse(StatusCode::NOT_FOUND, "unknown_recipient", &detail)
+    })?;
+    Ok(HttpResponse::Ok().json(explanation))
+}

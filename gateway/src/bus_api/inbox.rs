@@ -1,0 +1,200 @@
+//! An agent's inbox over HTTP: take messages, then acknowledge or give back each.
+
+use std::time::Duration;
+
+use a2a_actors::{BusSystem, Delivery, DeliveryView};
+use a2a_protocol::{AgentId, MessageId};
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, get, post, web};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::admission::quota::Quotas;
+use crate::admission::waiting_call::WaitingCall;
+use crate::auth::{BusCaller, revoked};
+use crate::problem::{Reason, agent_id, inbox_problem, no_such_agent, refuse};
+
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MOST: usize = 100;
+
+#[derive(Deserialize)]
+struct Take {
+    wait: Option<String>,
+    limit: Option<usize>,
+    /// Only look: nothing is taken.
+    #[serde(default)]
+    peek: bool,
+}
+
+#[derive(Serialize)]
+struct Messages<'a> {
+    messages: Vec<Taken<'a>>,
+}
+
+#[derive(Serialize)]
+struct Taken<'a> {
+    seq: u64,
+    sender: &'a AgentId,
+    attempt: u32,
+    traceparent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracestate: Option<String>,
+    message: &'a RawValue,
+}
+
+/// What somebody sees who only looks.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Seen<'a> {
+    seq: u64,
+    sender: &'a AgentId,
+    attempts: u32,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_in_ms: Option<u64>,
+    message: &'a RawValue,
+}
+
+#[get("/bus/agents/{id}/inbox")]
+pub(crate) async fn take(
+    who: BusCaller,
+    agent: web::Path<String>,
+    query: web::Query<Take>,
+    bus: web::Data<BusSystem>,
+    quotas: web::Data<Quotas>,
+    request: HttpRequest,
+) -> actix_web::Result<HttpResponse> {
+    let agent = agent_id(&agent)?;
+    who.must_be(&agent)?;
+    let wait = match query.wait.as_deref().map(duration) {
+        None => Duration::ZERO,
+        Some(Some(wait)) => wait.min(LONGEST_WAIT),
+        Some(None) => {
+            let detail = "`wait` is a time such as 30s, 500ms or 1m.";
+            return Err(refuse(StatusCode::BAD_REQUEST, "bad_request", detail));
+        }
+    };
+    let limit = query.limit.unwrap_or(10).clamp(1, MOST);
+    if query.peek {
+        if !wait.is_zero() {
+            let detail = "Looking (`peek`) does not wait; leave `wait` out, or take messages.";
+            return Err(refuse(StatusCode::BAD_REQUEST, "bad_request", detail));
+        }
+        return look(agent, limit, &bus).await;
+    }
+    // Where no token tells callers apart, those who read one inbox count as one.
+    let caller = who.owner().unwrap_or_else(|| format!("agent:{agent}"));
+    let pull = async {
+        tokio::select! {
+            biased;
+            deliveries = bus.pull(agent, limit, wait) => deliveries.map_err(inbox_problem),
+            () = who.until_revoked() => Err(revoked()),
+        }
+    };
+    let deliveries = if wait.is_zero() {
+        pull.await?
+    } else {
+        WaitingCall::begin(&request, &quotas, Some(caller))?.run(pull).await??
+    };
+    Ok(HttpResponse::Ok().json(Messages { messages: taken(&deliveries) }))
+}
+
+/// What lies there, without taking any of it.
+async fn look(agent: AgentId, limit: usize, bus: &BusSystem) -> actix_web::Result<HttpResponse> {
+    let view = bus.look(agent.clone(), limit).await.ok_or_else(|| no_such_agent(&agent))?;
+    let seen = view.deliveries.iter().filter_map(|DeliveryView { delivery, state, due }| {
+        Some(Seen {
+            seq: delivery.seq,
+            sender: &delivery.sender,
+            attempts: delivery.attempt,
+            state,
+            due_in_ms: due.map(|due| u64::try_from(due.as_millis()).unwrap_or(u64::MAX)),
+            // An accepted message is JSON, so none is left out.
+            message: serde_json::from_slice(&delivery.bytes).ok()?,
+        })
+    });
+    let seen: Vec<_> = seen.collect();
+    Ok(HttpResponse::Ok().json(json!({ "messages": seen, "pending": view.pending })))
+}
+
+fn taken(deliveries: &[Delivery]) -> Vec<Taken<'_>> {
+    deliveries
+        .iter()
+        .filter_map(|delivery| {
+            // An accepted message is JSON, so none is left out.
+            let message = serde_json::from_slice::<&RawValue>(&delivery.bytes).ok()?;
+            let trace = delivery.trace();
+            Some(Taken {
+                seq: delivery.seq,
+                sender: &delivery.sender,
+                attempt: delivery.attempt,
+                traceparent: trace.traceparent(),
+                tracestate: trace.tracestate().map(str::to_owned),
+                message,
+            })
+        })
+        .collect()
+}
+
+/// A time as people write it: `30s`, `500ms`, `2m`, or bare seconds.
+#[must_use]
+pub fn duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    match &text[digits..] {
+        "ms" => Some(Duration::from_millis(number)),
+        "" | "s" => Some(Duration::from_secs(number)),
+        "m" => Some(Duration::from_secs(number.checked_mul(60)?)),
+        _ => None,
+    }
+}
+
+/// The two ids of a path; the inbox belongs to the caller.
+fn ids(who: &BusCaller, path: &(String, String)) -> actix_web::Result<(AgentId, MessageId)> {
+    let agent = agent_id(&path.0)?;
+    who.must_be(&agent)?;
+    let id = path.1.parse::<MessageId>();
+    let id = id.map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_uuid", &error.to_string()))?;
+    Ok((agent, id))
+}
+
+#[post("/bus/agents/{id}/inbox/{message}/ack")]
+pub(crate) async fn acknowledge(
+    who: BusCaller,
+    path: web::Path<(String, String)>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let (agent, id) = ids(&who, &path)?;
+    bus.acknowledge(agent, id).await.map_err(inbox_problem)?;
+    Ok(HttpResponse::Ok().json(json!({ "messageId": id, "event": "acknowledged" })))
+}
+
+#[post("/bus/agents/{id}/inbox/{message}/nack")]
+pub(crate) async fn reject(
+    who: BusCaller,
+    path: web::Path<(String, String)>,
+    reason: Reason,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let (agent, id) = ids(&who, &path)?;
+    let reason = reason.or("given back without a reason");
+    bus.reject(agent, id, reason).await.map_err(inbox_problem)?;
+    Ok(HttpResponse::Ok().json(json!({ "messageId": id, "event": "attempt_failed" })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_unit() {
+        assert_eq!(duration("30s"), Some(Duration::from_secs(30)));
+        assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
+        assert_eq!(duration("2m"), Some(Duration::from_secs(120)));
+        assert_eq!(duration("5"), Some(Duration::from_secs(5)));
+        for bad in ["", "s", "-1s", "1h", "1.5s", "99999999999999999999s"] {
+            assert_eq!(duration(bad), None, "{bad}");
+        }
+    }
+}

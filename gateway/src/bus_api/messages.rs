@@ -1,0 +1,50 @@
+//! `POST /bus/messages`: a message goes in, its receipt comes back.
+
+use std::time::Instant;
+
+use a2a_actors::{BusSystem, Submission};
+use a2a_protocol::limits::{COUNTED_BYTES, MESSAGE_BYTES};
+use actix_web::{HttpRequest, HttpResponse, post, web};
+use futures_util::StreamExt;
+
+use crate::auth::BusCaller;
+use crate::observability::trace;
+use crate::problem::{answer, bad_body};
+
+#[post("/bus/messages")]
+pub(crate) async fn send(
+    who: BusCaller,
+    request: HttpRequest,
+    body: web::Payload,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let submission = read(body).await.map_err(|error| bad_body(&error))?;
+    let submission = match trace::given(request.headers()) {
+        Some(given) => submission.with_trace(Some(given)),
+        None => trace::noted(submission),
+    };
+    Ok(answer(&bus.send(who.caller(), submission).await))
+}
+
+/// Reads no more than a message may have; the rest is counted, not kept.
+async fn read(mut body: web::Payload) -> Result<Submission, actix_web::error::PayloadError> {
+    let mut bytes = Vec::new();
+    let mut total = 0;
+    while let Some(chunk) = body.next().await {
+        let chunk = chunk?;
+        total += chunk.len();
+        if total <= MESSAGE_BYTES {
+            bytes.extend_from_slice(&chunk);
+        } else if total > COUNTED_BYTES {
+            // What comes behind that is not waited for.
+
+            break;
+        }
+    }
+    // From here on it is the bus that takes its time, not the sender.
+    let since = Instant::now();
+    if total > MESSAGE_BYTES {
+        return Ok(Submission::too_large(&bytes, total, since));
+    }
+    Ok(Submission::from_json(&bytes, since))
+}

@@ -1,0 +1,55 @@
+//! `/bus/names`: which names are in use, and which tokens are refused because of that.
+
+use a2a_actors::BusSystem;
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, get, web};
+use serde_json::json;
+
+use crate::auth::tokens::{Principal, TokenRegistry};
+use crate::auth::{A2aCaller, BusCaller};
+use crate::problem::refuse;
+
+/// The tokens that are refused because their name stands for something else.
+#[get("/bus/names")]
+pub(crate) async fn list(
+    who: BusCaller,
+    keys: web::Data<TokenRegistry>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let refused = keys.refused().into_iter().map(|refused| {
+        json!({
+            "token": refused.id,
+            "name": refused.principal.name(),
+            "holder": refused.principal.holder(),
+            "taken": { "name": refused.taken.held, "holder": refused.taken.holder },
+            "reason": refused.taken.to_string(),
+        })
+    });
+    Ok(HttpResponse::Ok().json(json!({ "refused": refused.collect::<Vec<_>>() })))
+}
+
+/// Who has a name. Agents and clients may only ask for their own.
+#[get("/bus/names/{name}")]
+pub(crate) async fn show(
+    caller: A2aCaller,
+    name: web::Path<String>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let name = name.into_inner();
+    if let Some(Principal::Agent(own) | Principal::Client(own)) = caller.principal()
+        && !own.as_str().eq_ignore_ascii_case(&name)
+    {
+        let detail = format!("You are `{own}`; other names are for operators to look up.");
+        return Err(refuse(StatusCode::FORBIDDEN, "forbidden", &detail));
+    }
+    match bus.name_holder(name.clone()).await {
+        Some((name, holder)) => {
+            Ok(HttpResponse::Ok().json(json!({ "name": name, "holder": holder })))
+        }
+        None => {
+            let shown: String = name.chars().take(64).collect();
+            let detail = format!("No agent and no client is called `{shown}`.");
+            Err(refuse(StatusCode::NOT_FOUND, "unknown_name", &detail))
+        }
+    }
+}

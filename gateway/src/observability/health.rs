@@ -1,0 +1,143 @@
+//! `GET /healthz`: the program answers. `GET /readyz`: a message or task sent now would be accepted.
+
+use std::time::Duration;
+
+use a2a_actors::{BusSystem, Writing};
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, get, web};
+use serde_json::{Map, Value, json};
+
+use crate::a2a::A2a;
+use crate::observability::http_metrics::{HttpMetrics, Phase};
+use crate::problem::problem_with;
+
+/// The router answers in microseconds, behind a burst in milliseconds.
+const ANSWER: Duration = Duration::from_secs(2);
+
+#[get("/healthz")]
+pub(crate) async fn live() -> HttpResponse {
+    HttpResponse::Ok().json(json!({ "status": "ok" }))
+}
+
+/// One part of the program, and how it is.
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    /// In one word.
+    word: &'static str,
+    /// What is wrong with it; `None` when it is well.
+    fault: Option<String>,
+    /// Without it nothing is accepted.
+    needed: bool,
+}
+
+impl Part {
+    pub(crate) fn is_well(&self) -> bool {
+        self.fault.is_none()
+    }
+
+    /// Whether readiness depends on it.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.needed
+    }
+
+    fn needed(name: &'static str, word: &'static str, fault: Option<String>) -> Self {
+        Self { name, word, fault, needed: true }
+    }
+}
+
+/// The parts that are looked at, in the order in which they are named.
+pub(crate) async fn parts(http_metrics: &HttpMetrics, bus: &BusSystem, a2a: &A2a) -> Vec<Part> {
+    let phase = http_metrics.phase();
+    let moves = "The server is starting or stopping. Ask again, or ask another one.";
+    let mut parts = vec![
+        Part::needed("server", phase.as_str(), (phase != Phase::Ready).then(|| moves.to_owned())),
+        store("journal", bus.stats().journal(), "is accepted"),
+        of_bus(bus).await,
+        store("task_store", a2a.tasks().stats().store(), "of a task is accepted"),
+        index(bus),
+    ];
+    // Last of all, so that what was asked above is known: a part may end just now.
+    for ended in bus.parts().ended() {
+        let detail = format!("{ended}. The program ends by itself; start it again.");
+        let part = Part::needed(ended.part, "ended", Some(detail));
+        match parts.iter_mut().find(|known| known.name == ended.part) {
+            Some(known) => *known = part,
+            None => parts.push(part),
+        }
+    }
+    parts
+}
+
+fn store(name: &'static str, writing: Writing, accepted: &str) -> Part {
+    let fault = match writing {
+        Writing::Yes => None,
+        Writing::Refusing => Some(format!(
+            "The last write failed, so nothing {accepted}. It is tried again several times a second; if this stays, see the program's log and look at the disk."
+        )),
+        Writing::Stalled(took) => Some(format!(
+            "A write has been under way for {:.1} s. Nothing {accepted} before it ends; look at the disk.",
+            took.as_secs_f64()
+        )),
+        Writing::Broken => Some(format!(
+            "An fsync failed, so what the disk holds is not known and nothing {accepted}. Start the program anew: it recovers what was promised."
+        )),
+    };
+    Part::needed(name, writing.as_str(), fault)
+}
+
+/// Whether the router answers, and would take a message.
+async fn of_bus(bus: &BusSystem) -> Part {
+    let (word, fault) = match tokio::time::timeout(ANSWER, bus.refuses()).await {
+        Ok(Ok(None)) => ("accepting", None),
+        Ok(Ok(Some(why))) => ("refusing", Some(why.to_owned())),
+        Ok(Err(_)) => ("ended", Some("The router has ended; nothing is accepted.".to_owned())),
+        Err(_) => {
+            let detail = format!("The router has not answered for {} s.", ANSWER.as_secs());
+            ("silent", Some(detail))
+        }
+    };
+    Part::needed("bus", word, fault)
+}
+
+/// Messages are accepted without it.
+fn index(bus: &BusSystem) -> Part {
+    let reader = bus.reader();
+    let fault = reader.index_fault().map(|fault| {
+        format!(
+            "The journal's index cannot be written ({fault}); {} lines are in the log alone. Messages are accepted; it is tried again after pauses of up to a minute. Look at the disk.",
+            reader.unindexed()
+        )
+    });
+    let word = if fault.is_some() { "failing" } else { "writing" };
+    Part { name: "index", word, fault, needed: false }
+}
+
+#[get("/readyz")]
+pub(crate) async fn ready(
+    http_metrics: web::Data<HttpMetrics>,
+    bus: web::Data<BusSystem>,
+    a2a: web::Data<A2a>,
+) -> HttpResponse {
+    let all = parts(&http_metrics, &bus, &a2a).await;
+    let parts: Map<_, _> =
+        all.iter().map(|part| (part.name.to_owned(), json!(part.word))).collect();
+    let why = |needed: bool| -> Vec<Value> {
+        let faulty = all.iter().filter(|part| part.needed == needed);
+        let faults = faulty.filter_map(|part| Some((part.name, part.fault.as_ref()?)));
+        faults.map(|(part, detail)| json!({ "part": part, "detail": detail })).collect()
+    };
+    let (reasons, degraded) = (why(true), why(false));
+    let Some(first) = reasons.first() else {
+        let mut body = json!({ "status": "ready", "parts": parts });
+        if !degraded.is_empty() {
+            body["degraded"] = degraded.into();
+        }
+        return HttpResponse::Ok().json(body);
+    };
+    let detail = first["detail"].as_str().unwrap_or_default().to_owned();
+    let mut more = vec![("parts", Value::from(parts)), ("reasons", reasons.into())];
+    if !degraded.is_empty() {
+        more.push(("degraded", degraded.into()));
+    }
+    problem_with(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &detail, more)
+}
