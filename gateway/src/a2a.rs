@@ -13,6 +13,7 @@ mod body;
 mod call;
 mod card;
 mod extensions;
+pub(crate) mod operations;
 mod path;
 mod push_dispatcher;
 mod rest;

@@ -1,19 +1,17 @@
-//! The HTTP surface as an OpenAPI 3.1 document, made from one table of calls.
+//! The HTTP surface as an OpenAPI 3.1 document, collected from the files of the handlers.
 //!
 //! ```text
-//! bus, log, a2a   the table: a Call for each route
-//! call            how a row is written, and the Operation Object it becomes
-//! shared          what many of them have in common
+//! operations() beside each handler   one Operation per route
+//! operation                          how a route is described, and the Operation Object it becomes
+//! shared                             parameters and responses that many routes have in common
+//! known_calls                        lookup: which verbs and parameters a path takes
 //! ```
 //!
-//! Schemas come from the types that are answered (schemars), so nothing is described twice. The
+//! Schemas come from the types that are serialized (schemars), so nothing is described twice. The
 //! document is served, printed by `openclaw-a2a schema --openapi`, and kept as
-//! `docs/openapi.json`; tests hold table, routes and answers together.
+//! `docs/openapi.json`; tests compare it with the routes and with their responses.
 
-mod a2a;
-mod bus;
 pub(crate) mod known_calls;
-mod log;
 mod operation;
 mod shared;
 
@@ -24,6 +22,10 @@ use actix_web::http::header::CACHE_CONTROL;
 use actix_web::{HttpResponse, get};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
+
+use crate::observability::{health, metrics};
+use crate::{a2a, bus_api, sessions};
+pub(crate) use operation::Operation;
 
 /// Where the document keeps its schemas.
 const SCHEMAS: &str = "/components/schemas";
@@ -40,25 +42,55 @@ pub(super) async fn show() -> HttpResponse {
         .body(DOCUMENT.as_str())
 }
 
-fn rows(schemas: &mut SchemaGenerator) -> Vec<operation::Call> {
-    [bus::calls(schemas), log::calls(), a2a::calls(schemas)].concat()
+/// Descriptions of all routes, in the order of the document.
+fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
+    [
+        bus_api::messages::operations(schemas),
+        bus_api::inbox::operations(schemas),
+        sessions::operations(),
+        bus_api::agents::operations(schemas),
+        bus_api::names::operations(schemas),
+        bus_api::tasks::operations(schemas),
+        bus_api::circuits::operations(schemas),
+        bus_api::dead_letters::operations(schemas),
+        health::operations(),
+        metrics::operations(),
+        bus_api::schemas::operations(),
+        own_operations(),
+        bus_api::log::operations(),
+        a2a::operations::operations(schemas),
+    ]
+    .concat()
+}
+
+/// Description of the route above.
+fn own_operations() -> Vec<Operation> {
+    vec![
+        Operation::new("GET", "/openapi.json", "describe", "server", "Show this document")
+            .public()
+            .json(
+                200,
+                "OpenAPI 3.1",
+                &object(&[("openapi", text()), ("paths", json!({ "type": "object" }))]),
+            ),
+    ]
 }
 
 /// Each call: its verb, its path, and the parameters it takes.
 pub(super) fn calls() -> Vec<(&'static str, String, Vec<String>)> {
-    let rows = rows(&mut schema::answers(SCHEMAS));
-    rows.into_iter().map(|call| (call.verb(), call.path(), call.parameters())).collect()
+    let operations = operations(&mut schema::answers(SCHEMAS));
+    operations.into_iter().map(|call| (call.verb(), call.path(), call.parameters())).collect()
 }
 
 /// The document.
 #[must_use]
 pub fn document() -> Value {
     let mut schemas = schema::answers(SCHEMAS);
-    let calls = rows(&mut schemas);
+    let calls = operations(&mut schemas);
     let mut paths = Map::new();
     for call in &calls {
         let item = paths.entry(call.path()).or_insert_with(|| json!({}));
-        item[call.verb().to_ascii_lowercase()] = call.operation(&mut schemas);
+        item[call.verb().to_ascii_lowercase()] = call.object(&mut schemas);
     }
     let mut document = json!({
         "openapi": "3.1.0",
@@ -90,7 +122,7 @@ const ABOUT: &str = "\
 Agents send each other typed messages over `/bus`; A2A clients (0.3 and 1.0) call every agent over \
 JSON-RPC and HTTP+JSON.
 
-An answer that says no is `application/problem+json` (RFC 9457) whose `code` is the outcome, except \
+A refusal is `application/problem+json` (RFC 9457) whose `code` is the outcome, except \
 for faults of A2A itself, which have A2A's own form. Bodies are read as JSON whatever their \
 `Content-Type`, except for `PUT`.
 
@@ -102,10 +134,10 @@ fn tags() -> Value {
     let tag = |(name, about): (&str, &str)| json!({ "name": name, "description": about });
     let tags = [
         ("messages", "Sending, and taking what was sent"),
-        ("directory", "BusCaller is there, and who may write to whom"),
-        ("oversight", "Tasks, circuits and dead letters: what people see and stop"),
+        ("directory", "Agents, their profiles, and who may write to whom"),
+        ("oversight", "Tasks, circuits and dead letters, for operators"),
         ("log", "The record of everything. With tokens, for operators"),
-        ("server", "The server itself; nobody needs a token for it"),
+        ("server", "The server itself; needs no token"),
         ("A2A", "JSON-RPC and agent cards, both versions"),
         ("A2A 1.0", "HTTP+JSON"),
         ("A2A 0.3", "HTTP+JSON, below `/v1`"),
@@ -120,37 +152,37 @@ fn components(mut schemas: SchemaGenerator) -> Map<String, Value> {
     all.extend(definitions);
     all.insert("Envelope".into(), envelope);
     all.insert("Problem".into(), operation::problem());
-    all.extend(log::schemas());
-    all.extend(a2a::schemas());
+    all.extend(bus_api::log::schemas());
+    all.extend(a2a::operations::schemas());
     all.sort_keys();
     all
 }
 
 /// A reference to one of [`components`].
-fn named(name: &str) -> Value {
+pub(crate) fn named(name: &str) -> Value {
     json!({ "$ref": format!("#{SCHEMAS}/{name}") })
 }
 
 /// An object with exactly these fields, or more in later versions.
-fn object(fields: &[(&str, Value)]) -> Value {
+pub(crate) fn object(fields: &[(&str, Value)]) -> Value {
     let names: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
     let properties: Map<_, _> =
         fields.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
     json!({ "type": "object", "required": names, "properties": properties })
 }
 
-fn list(items: &Value) -> Value {
+pub(crate) fn array(items: &Value) -> Value {
     json!({ "type": "array", "items": items })
 }
 
-fn word(word: &str) -> Value {
-    json!({ "type": "string", "const": word })
+pub(crate) fn literal(value: &str) -> Value {
+    json!({ "type": "string", "const": value })
 }
 
-fn text() -> Value {
+pub(crate) fn text() -> Value {
     json!({ "type": "string" })
 }
 
-fn number() -> Value {
+pub(crate) fn number() -> Value {
     json!({ "type": "integer", "minimum": 0 })
 }

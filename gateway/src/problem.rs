@@ -200,7 +200,7 @@ impl FromRequest for Reason {
     }
 }
 
-pub(super) async fn no_such_place(request: HttpRequest) -> HttpResponse {
+pub(super) async fn no_such_path(request: HttpRequest) -> HttpResponse {
     let verbs = known_calls::verbs(request.path());
     if !verbs.is_empty() {
         let allowed = verbs.join(", ");

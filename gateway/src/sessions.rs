@@ -9,6 +9,7 @@ mod frame;
 mod registry;
 mod remote;
 
+use crate::openapi::Operation;
 use a2a_actors::BusSystem;
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, get, web};
@@ -61,4 +62,20 @@ fn session_refused(error: SessionRefused) -> actix_web::Error {
         SessionRefused::Stopping => "unavailable",
     };
     refuse(StatusCode::SERVICE_UNAVAILABLE, code, &error.to_string())
+}
+
+/// Descriptions of the routes above for the OpenAPI document.
+pub(crate) fn operations() -> Vec<Operation> {
+    vec![
+        Operation::new(
+            "GET",
+            "/bus/agents/{agent}/session",
+            "openSession",
+            "messages",
+            "Open a session of the agent over WebSocket",
+        )
+        .description("Frames: docs/sessions.md.")
+        .response(101, "The session begins", serde_json::Value::Null)
+        .problems(&[426]),
+    ]
 }

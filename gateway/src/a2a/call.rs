@@ -34,7 +34,7 @@ pub(super) struct CallContext {
     /// What the caller says is the last event it has seen.
     last_event: Option<HeaderValue>,
     /// The server as the caller meets it.
-    pub(super) place: ServerLocation,
+    pub(super) location: ServerLocation,
     /// The call names no agent: it is for the host.
     pub(super) for_host: bool,
 }
@@ -91,7 +91,7 @@ impl A2a {
             version,
             extensions: Extensions::of(request, &self.settings.required_extensions),
             last_event: request.headers().get("last-event-id").cloned(),
-            place: ServerLocation::of(self, request),
+            location: ServerLocation::of(self, request),
             for_host,
         })
     }

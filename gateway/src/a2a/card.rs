@@ -38,11 +38,11 @@ pub(crate) async fn host_card(request: HttpRequest, a2a: web::Data<A2a>) -> Http
     // Everybody may know that there is a server, and how to speak with it.
     let host = a2a.settings.host.clone();
     let view = a2a.view(&host).await;
-    let place = ServerLocation::of(&a2a, &request);
-    let card = |place: &ServerLocation| a2a.card(&host, view.as_ref(), true, place).hybrid();
-    let mut response = served(&request, &card(&place));
+    let location = ServerLocation::of(&a2a, &request);
+    let card = |location: &ServerLocation| a2a.card(&host, view.as_ref(), true, location).hybrid();
+    let mut response = served(&request, &card(&location));
     // By whatever name the server is called, its card is the same.
-    let anywhere = ServerLocation { base_url: String::new(), ..place };
+    let anywhere = ServerLocation { base_url: String::new(), ..location };
     let digest = Sha256::digest(card(&anywhere).to_string().as_bytes());
     let since = a2a.revision.since(digest.into(), SystemTime::now());
     if let Ok(since) = HttpDate::from(since).try_into_value() {
@@ -135,7 +135,7 @@ impl A2a {
 
     /// The card for callers who are known: what else the directory says.
     pub(super) async fn extended_card(&self, context: &CallContext) -> Result<Value, Fault> {
-        if !context.place.secured {
+        if !context.location.secured {
             return Err(match context.version {
                 Version::V0_3 => Fault::NoExtendedCard,
                 Version::V1_0 => Fault::Unsupported {
@@ -148,11 +148,11 @@ impl A2a {
         let Some(view) = view else { return Err(no_such_agent(context.agent.as_str())) };
         // The agent that answers for the host has a card of its own besides.
         let is_host = context.for_host;
-        let mut card = self.card(&context.agent, Some(&view), is_host, &context.place);
+        let mut card = self.card(&context.agent, Some(&view), is_host, &context.location);
         let from = context.caller.principal.clone();
         if let Some(reach) = self.bus.reach(from, AGENTS_LISTED).await {
             if is_host {
-                self.add_agents(&mut card, &context.place, &reach);
+                self.add_agents(&mut card, &context.location, &reach);
             }
             card.capabilities.extensions.push(limits(&reach));
         }
@@ -169,8 +169,8 @@ impl A2a {
     }
 
     /// The agents behind the host that its caller may give tasks: a skill each, and where it is.
-    fn add_agents(&self, card: &mut AgentCard, place: &ServerLocation, reach: &Reach) {
-        let base = &place.base_url;
+    fn add_agents(&self, card: &mut AgentCard, location: &ServerLocation, reach: &Reach) {
+        let base = &location.base_url;
         let agents = reach.agents.iter().filter(|(agent, _)| *agent != self.settings.host);
         let mut listed = Vec::new();
         for (agent, profile) in agents {
@@ -201,9 +201,9 @@ impl A2a {
         agent: &AgentId,
         view: Option<&AgentView>,
         is_host: bool,
-        place: &ServerLocation,
+        location: &ServerLocation,
     ) -> AgentCard {
-        let (base, secured) = (&place.base_url, place.secured);
+        let (base, secured) = (&location.base_url, location.secured);
         let (name, description) = if is_host {
             (format!("OpenClaw A2A ({agent})"), host_description())
         } else {

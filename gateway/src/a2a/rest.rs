@@ -17,7 +17,7 @@ use super::wait::WaitingCaller;
 use super::{A2a, sse};
 use crate::admission::quota::{Quotas, Share};
 use crate::auth::A2aCaller;
-use crate::problem::{no_such_place, problem};
+use crate::problem::{no_such_path, problem};
 
 /// Takes what no other route takes.
 pub(crate) async fn anything(
@@ -32,10 +32,10 @@ pub(crate) async fn anything(
     if request.path() == NO_AGENTS_CARD {
         return Ok(no_agents_card());
     }
-    let Some(path) = parse(request.path()) else { return Ok(no_such_place(request).await) };
+    let Some(path) = parse(request.path()) else { return Ok(no_such_path(request).await) };
     let route = match rest::route(path.version, request.method().as_str(), path.rest) {
         Ok(route) => route,
-        Err(NoRoute::Unknown) => return Ok(no_such_place(request).await),
+        Err(NoRoute::Unknown) => return Ok(no_such_path(request).await),
         Err(NoRoute::Verb { allowed }) => return Ok(not_allowed(allowed)),
     };
     let caller = A2aCaller::extract(&request).await?;
@@ -87,9 +87,9 @@ impl RestCall<'_> {
             Ok(context) => context,
             Err(fault) => return Ok(failed(version, &fault)),
         };
-        // First of all: what finds no place has changed nothing.
-        let place = match sse::place_for(route.method, self.quotas, self.caller) {
-            Ok(place) => place,
+        // First of all: what finds no share has changed nothing.
+        let share = match sse::stream_share(route.method, self.quotas, self.caller) {
+            Ok(share) => share,
             Err(fault) => return Ok(failed(version, &fault)),
         };
         let side = WaitingCaller { who: self.caller, request: self.request, quotas: self.quotas };
@@ -101,7 +101,7 @@ impl RestCall<'_> {
         }
         Ok(match outcome {
             Ok(outcome) => {
-                self.answer(response, dialect, route, outcome, place, context.extensions)
+                self.answer(response, dialect, route, outcome, share, context.extensions)
             }
             Err(fault) => failed(version, &fault),
         })
@@ -113,7 +113,7 @@ impl RestCall<'_> {
         dialect: Dialect,
         route: &Route,
         outcome: CallOutcome,
-        place: Option<Share>,
+        share: Option<Share>,
         active: Extensions,
     ) -> HttpResponse {
         let version = dialect.version();
@@ -130,7 +130,7 @@ impl RestCall<'_> {
                 };
                 let keep_alive = self.a2a.settings.keep_alive;
                 let (who, request) = (self.caller.clone(), self.request);
-                let open = sse::EventStream::new(events, write, keep_alive, place, who, request);
+                let open = sse::EventStream::new(events, write, keep_alive, share, who, request);
                 sse::response(response, open)
             }
         }

@@ -106,9 +106,9 @@ impl RpcRequest<'_> {
             return text(jsonrpc::refusal(id, &self.unknown(&request)), None);
         };
         let version = self.a2a.spoken(self.request, shown);
-        // First of all: what finds no place has changed nothing.
-        let place = match sse::place_for(method, self.quotas, self.who) {
-            Ok(place) => place,
+        // First of all: what finds no share has changed nothing.
+        let share = match sse::stream_share(method, self.quotas, self.who) {
+            Ok(share) => share,
             Err(fault) => return text(jsonrpc::fault(version, id, &fault), None),
         };
         let (context, dialect, outcome) = self.perform(version, method, &request).await;
@@ -133,7 +133,7 @@ impl RpcRequest<'_> {
                 };
                 let keep_alive = self.a2a.settings.keep_alive;
                 let (who, request) = (self.who.clone(), self.request);
-                let open = sse::EventStream::new(events, write, keep_alive, place, who, request);
+                let open = sse::EventStream::new(events, write, keep_alive, share, who, request);
                 sse::response(response, open)
             }
             Ok(outcome) => text(answered(id, dialect, method, &outcome), extensions),

@@ -31,7 +31,7 @@ pub(super) struct EventStream<W> {
     over: bool,
     /// Ends when the caller has left, or is let in no longer.
     left: Pin<Box<dyn Future<Output = ()>>>,
-    _place: Option<Share>,
+    _share: Option<Share>,
 }
 
 impl<W: Fn(&Happened) -> Option<String> + 'static> EventStream<W> {
@@ -39,7 +39,7 @@ impl<W: Fn(&Happened) -> Option<String> + 'static> EventStream<W> {
         events: TaskStream,
         write: W,
         keep_alive: Duration,
-        place: Option<Share>,
+        share: Option<Share>,
         caller: A2aCaller,
         request: &HttpRequest,
     ) -> Self {
@@ -50,7 +50,7 @@ impl<W: Fn(&Happened) -> Option<String> + 'static> EventStream<W> {
                 () = gone => {}
             }
         });
-        Self { events, write, keep_alive, over: false, left, _place: place }
+        Self { events, write, keep_alive, over: false, left, _share: share }
     }
 
     async fn next(&mut self) -> Option<Bytes> {
@@ -78,8 +78,8 @@ impl<W: Fn(&Happened) -> Option<String> + 'static> EventStream<W> {
     }
 }
 
-/// A place among the open streams, if the call leads to one.
-pub(super) fn place_for(
+/// A share among the open streams, if the call leads to one.
+pub(super) fn stream_share(
     method: Method,
     quotas: &Quotas,
     caller: &A2aCaller,

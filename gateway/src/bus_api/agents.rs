@@ -1,11 +1,15 @@
 //! `/bus/agents` and `/bus/access`: who is there, what they are, who may write to whom.
 
+use crate::openapi::{Operation, array, literal, number, object, text};
+use a2a_actors::AgentView;
 use a2a_actors::{BusSystem, RegisterError, RemoveError};
+use a2a_policy::Explanation;
 use a2a_policy::Profile;
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Kind};
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, delete, get, put, web};
+use schemars::SchemaGenerator;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -137,4 +141,56 @@ pub(crate) async fn explain(
         refuse(StatusCode::NOT_FOUND, "unknown_recipient", &detail)
     })?;
     Ok(HttpResponse::Ok().json(explanation))
+}
+
+/// Descriptions of the routes above for the OpenAPI document.
+pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
+    let view: Value = schemas.subschema_for::<AgentView>().into();
+    let agent: Value = schemas.subschema_for::<AgentId>().into();
+    let profile: Value = schemas.subschema_for::<Profile>().into();
+    let given = json!({
+        "type": "object",
+        "description": "Everything is optional; anything else is refused.",
+        "properties": {
+            "role": text(), "squad": text(), "tier": text(),
+            "cSuite": { "type": "boolean" }, "capabilities": array(&text()),
+        },
+        "additionalProperties": false,
+    });
+    let registered = json!({ "allOf": [profile, object(&[("agentId", agent.clone())])] });
+    vec![
+        Operation::new("GET", "/bus/agents", "listAgents", "directory", "List agents")
+            .description("By id. An agent sees itself and those that it may write to, people see all. A page may be short or empty and still have a `nextCursor`: continue until that is empty.")
+            .query("limit", json!({ "type": "integer", "minimum": 0, "default": 1000 }), "How many, 1 to 1,000; others are taken for the nearest")
+            .query("cursor", text(), "The `nextCursor` of the page before")
+            .json(200, "A page of agents", &object(&[("agents", array(&view)), ("nextCursor", text())])),
+        Operation::new("GET", "/bus/agents/{agent}", "showAgent", "directory", "Show an agent").json(
+            200,
+            "The agent",
+            &view,
+        ),
+        Operation::new(
+            "PUT",
+            "/bus/agents/{agent}",
+            "registerAgent",
+            "directory",
+            "Register an agent with a profile",
+        )
+        .description("For people. The agent becomes known by it.")
+        .json_request(&given)
+        .json(200, "As it is now", &registered)
+        .problems(&[408, 413, 415, 422]),
+        Operation::new("DELETE", "/bus/agents/{agent}", "removeAgent", "directory", "Remove an agent")
+            .description("For people. It is on record who did it; the agent can come back as a new one. Refused while it is connected, is listed in the configuration, or messages wait for it.")
+            .query("drop", json!({ "type": "boolean", "default": false }), "Drop the messages that wait for it; their senders are notified")
+            .json(200, "It is removed", &object(&[("agentId", agent.clone()), ("event", literal("left")), ("dropped", number())]))
+            .problems(&[409]),
+        Operation::new("GET", "/bus/access", "explainAccess", "directory", "Explain whether a message is allowed, and by which rule")
+            .required_query("from", agent.clone(), "The sender")
+            .required_query("to", agent, "The recipient")
+            .required_query("type", schemas.subschema_for::<Kind>().into(), "The kind of message")
+            .query("scope", schemas.subschema_for::<Scope>().into(), "Of a broadcast")
+            .json(200, "The verdict", &schemas.subschema_for::<Explanation>().into())
+            .problems(&[404]),
+    ]
 }

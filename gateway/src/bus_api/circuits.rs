@@ -1,9 +1,14 @@
 //! `/bus/circuits`: what is stopped and why; stopping and letting go by hand.
 
+use crate::openapi::{Operation, array, literal, object};
 use a2a_actors::BusSystem;
+use a2a_actors::CircuitView;
+use a2a_policy::Circuit;
 use a2a_policy::CircuitKey;
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, get, post, web};
+use schemars::SchemaGenerator;
+use serde_json::Value;
 use serde_json::json;
 
 use crate::auth::BusCaller;
@@ -51,4 +56,43 @@ fn persons_key(who: &BusCaller, text: &str) -> actix_web::Result<CircuitKey> {
     who.must_be_a_person()?;
     text.parse::<CircuitKey>()
         .map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_request", &error.to_string()))
+}
+
+/// Descriptions of the routes above for the OpenAPI document.
+pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
+    let key: Value = schemas.subschema_for::<CircuitKey>().into();
+    let circuit: Value = schemas.subschema_for::<CircuitView>().into();
+    vec![
+        Operation::new(
+            "GET",
+            "/bus/circuits",
+            "listCircuits",
+            "oversight",
+            "List circuits that are not closed",
+        )
+        .json(
+            200,
+            "The circuits that are not closed",
+            &object(&[("circuits", array(&circuit))]),
+        ),
+        Operation::new(
+            "POST",
+            "/bus/circuits/{key}/reset",
+            "resetCircuit",
+            "oversight",
+            "Reset a circuit",
+        )
+        .description("For people.")
+        .json(200, "It is closed", &object(&[("key", key), ("state", literal("closed"))])),
+        Operation::new(
+            "POST",
+            "/bus/circuits/{key}/trip",
+            "tripCircuit",
+            "oversight",
+            "Trip a circuit",
+        )
+        .description("For people. Only a person resets it.")
+        .reason()
+        .json(200, "It is open", &schemas.subschema_for::<Circuit>().into()),
+    ]
 }

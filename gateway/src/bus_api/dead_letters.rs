@@ -1,8 +1,13 @@
 //! `/bus/dead-letters`: what was given up; sending it again, or letting it go.
 
+use crate::openapi::{Operation, array, number, object};
 use a2a_actors::BusSystem;
+use a2a_actors::DeadLetterView;
+use a2a_protocol::AgentId;
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, get, post, web};
+use schemars::SchemaGenerator;
+use serde_json::Value;
 use serde_json::json;
 
 use crate::auth::BusCaller;
@@ -41,4 +46,35 @@ pub(crate) async fn resolve(
         return Err(refuse(StatusCode::NOT_FOUND, "not_found", &detail));
     }
     Ok(HttpResponse::Ok().json(json!({ "seq": seq, "agentId": agent, "event": event })))
+}
+
+/// Descriptions of the routes above for the OpenAPI document.
+pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
+    let agent: Value = schemas.subschema_for::<AgentId>().into();
+    let dead_letter: Value = schemas.subschema_for::<DeadLetterView>().into();
+    let resolved = object(&[
+        ("seq", number()),
+        ("agentId", agent.clone()),
+        ("event", json!({ "type": "string", "enum": ["returned", "dropped"] })),
+    ]);
+    vec![
+        Operation::new(
+            "GET",
+            "/bus/dead-letters",
+            "listDeadLetters",
+            "oversight",
+            "List dead letters",
+        )
+        .description("For people.")
+        .json(200, "The dead letters", &object(&[("deadLetters", array(&dead_letter))])),
+        Operation::new(
+            "POST",
+            "/bus/dead-letters/{seq}/{agent}/{what}",
+            "resolveDeadLetter",
+            "oversight",
+            "Retry or drop a dead letter",
+        )
+        .description("For people.")
+        .json(200, "It is done", &resolved),
+    ]
 }

@@ -1,5 +1,7 @@
 //! An agent's inbox over HTTP: take messages, then acknowledge or give back each.
 
+use crate::openapi::{Operation, array, literal, named, number, object, text};
+use schemars::SchemaGenerator;
 use std::time::Duration;
 
 use a2a_actors::{BusSystem, Delivery, DeliveryView};
@@ -181,6 +183,47 @@ pub(crate) async fn reject(
     let reason = reason.or("given back without a reason");
     bus.reject(agent, id, reason).await.map_err(inbox_problem)?;
     Ok(HttpResponse::Ok().json(json!({ "messageId": id, "event": "attempt_failed" })))
+}
+
+/// Descriptions of the routes above for the OpenAPI document.
+pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
+    let wait = json!({ "type": "string", "pattern": "^[0-9]{1,9}(ms|s|m)?$", "default": "0s" });
+    let settled = |schemas: &mut SchemaGenerator, event: &str| {
+        object(&[
+            ("messageId", schemas.subschema_for::<MessageId>().into()),
+            ("event", literal(event)),
+        ])
+    };
+    let mut taken = object(&[
+        ("seq", number()),
+        ("sender", schemas.subschema_for::<AgentId>().into()),
+        ("message", named("Envelope")),
+    ]);
+    // The first three for a message that was taken, the others for `peek`.
+    taken["properties"]["attempt"] = json!({ "type": "integer", "minimum": 1 });
+    taken["properties"]["traceparent"] = text();
+    taken["properties"]["tracestate"] = text();
+    taken["properties"]["attempts"] = number();
+    taken["properties"]["state"] =
+        json!({ "type": "string", "enum": ["taken", "pausing", "waiting"] });
+    taken["properties"]["dueInMs"] = number();
+    let mut inbox = object(&[("messages", array(&taken))]);
+    inbox["properties"]["pending"] = number();
+    let limit = json!({ "type": "integer", "minimum": 0, "default": 10 });
+    vec![
+        Operation::new("GET", "/bus/agents/{agent}/inbox", "takeMessages", "messages", "Take messages")
+            .description("Each is leased to the taker for a minute (`[delivery] lease_seconds`); acknowledge or nack it. Asking makes the agent known if the directory is open.")
+            .query("wait", wait, "How long to wait for the first, such as `30s`; at most a minute")
+            .query("limit", limit, "How many, 1 to 100; others are taken for the nearest of these")
+            .query("peek", json!({ "type": "boolean", "default": false }), "Look only: no lease, no attempt counted; not with `wait`")
+            .json(200, "What was taken, or is there; perhaps nothing", &inbox),
+        Operation::new("POST", "/bus/agents/{agent}/inbox/{messageId}/ack", "acknowledge", "messages", "Acknowledge a message")
+            .description("Answered when that is on disk; the message is never redelivered.")
+            .json(200, "On disk", &settled(schemas, "acknowledged")),
+        Operation::new("POST", "/bus/agents/{agent}/inbox/{messageId}/nack", "giveBack", "messages", "Nack a message: the attempt failed")
+            .reason()
+            .json(200, "It is redelivered after a pause, or becomes a dead letter", &settled(schemas, "attempt_failed")),
+    ]
 }
 
 #[cfg(test)]

@@ -10,11 +10,14 @@ mod redact;
 pub(crate) mod stream;
 mod time;
 
+use crate::openapi::{Operation, array, named, number, object, text};
+use a2a_protocol::{Kind, Outcome};
+use serde_json::{Map, Value};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use a2a_actors::{BusSystem, circuit_fact};
-use a2a_journal::{Head, Read, ReadError, StoredRecord, VerifyError};
+use a2a_journal::{Head, MAX_PAGE, Read, ReadError, StoredRecord, VerifyError};
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use actix_web::http::StatusCode;
@@ -24,7 +27,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 pub use filter::{LineHeader, LogFilter};
-pub use query::{BadParameter, read_place, read_query, write_query};
+pub use query::{BadParameter, read_cursor, read_query, write_query};
 pub use redact::Redaction;
 pub use time::{BadTime, read_time};
 
@@ -110,7 +113,7 @@ pub(crate) async fn message(
         refuse(StatusCode::BAD_REQUEST, "bad_uuid", &detail)
     })?;
     let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let (from, limit) = read_place(pairs).map_err(|bad| bad_parameter(&bad))?;
+    let (from, limit) = read_cursor(pairs).map_err(|bad| bad_parameter(&bad))?;
     let is_first = from.is_none();
     search(&bus, &settings, move |reader, redaction| {
         let trail = reader.trail(&id, from.unwrap_or_default(), limit)?;
@@ -301,6 +304,110 @@ pub fn joined<'a>(line: &str, events: impl Iterator<Item = &'a str>, more: u64) 
     }
     whole.push('}');
     whole
+}
+
+/// Descriptions of the routes of the log for the OpenAPI document.
+pub(crate) fn operations() -> Vec<Operation> {
+    let records = object(&[("records", array(&named("Record"))), ("nextCursor", next_cursor())]);
+    let head = object(&[("head", text()), ("seq", number())]);
+    let limit = json!({ "type": "integer", "minimum": 0, "default": 50 });
+    let about = format!("How many, 1 to {MAX_PAGE}; others are taken for the nearest of these");
+    let verdict = json!({
+        "type": "object",
+        "required": ["ok"],
+        "properties": {
+            "ok": { "type": "boolean" },
+            "records": number(), "lines": number(), "from": number(), "head": text(),
+            "line": number(), "seq": { "type": ["integer", "null"] }, "problem": text(),
+        },
+    });
+    vec![
+        filtered(Operation::new("GET", "/bus/log", "listRecords", "log", "List records, newest first"))
+            .description("A page may be short or empty and still have a `nextCursor`: continue until that is empty. An unknown or repeated parameter is refused.")
+            .query("limit", limit.clone(), &about)
+            .query("cursor", text(), "The `nextCursor` of the page before")
+            .json(200, "A page", &records)
+            .problems(&[500]),
+        stream::operation(),
+        Operation::new("GET", "/bus/log/{messageId}", "showRecords", "log", "Show the records of a message, oldest first")
+            .query("limit", limit, &about)
+            .query("cursor", text(), "The `nextCursor` of the part before")
+            .json(200, "Its records", &records)
+            .problems(&[500]),
+        Operation::new("GET", "/bus/log/head", "showHead", "log", "Show the head of the log, to be kept elsewhere")
+            .json(200, "`SEQ:HASH`", &head),
+        Operation::new("GET", "/bus/log/verify", "verifyLog", "log", "Verify the hash chain of the log")
+            .description("Checks the index. One at a time.")
+            .query("head", text(), "A head `SEQ:HASH` that was kept; may be there several times")
+            .json(200, "The verdict", &verdict)
+            .problems(&[500]),
+        rebuild::operation(),
+        Operation::new("GET", "/bus/circuits/{key}/log", "showCircuitLog", "log", "List the events of a circuit, oldest first")
+            .query("cursor", text(), "The `nextCursor` of the part before")
+            .json(200, "Its events", &object(&[("events", array(&named("Event"))), ("nextCursor", next_cursor())]))
+            .problems(&[500]),
+
+    ]
+}
+
+fn next_cursor() -> Value {
+    json!({ "type": "string", "description": "Where to continue; empty at the end." })
+}
+
+/// Adds the parameters that filter records.
+fn filtered(call: Operation) -> Operation {
+    let time = || json!({ "type": "string", "examples": ["2h", "today", "2026-02-21T18:30:00Z"] });
+    let id = || json!({ "type": "string", "format": "uuid" });
+    call.query("agent", text(), "Sender or recipient")
+        .query("type", json!({ "type": "string", "enum": Kind::ALL }), "The kind of message")
+        .query("since", time(), "Not before this")
+        .query("until", time(), "Before this")
+        .query("correlation", id(), "Of this conversation")
+        .query("task", id(), "About this task")
+        .query("outcome", json!({ "type": "string", "enum": Outcome::ALL }), "With this outcome")
+        .query("text", text(), "With all of these words")
+}
+
+/// A line of the log as the journal writes it; docs/log.md has every field.
+pub(crate) fn schemas() -> Map<String, Value> {
+    let line = |about: &str, own: &str, more: Value| {
+        let mut line = object(&[
+            ("seq", number()),
+            ("time", json!({ "type": "string", "format": "date-time" })),
+            (own, text()),
+            ("prev", text()),
+            ("hash", text()),
+        ]);
+        line["description"] = json!(about);
+        if let (Some(fields), Value::Object(more)) = (line["properties"].as_object_mut(), more) {
+            fields.extend(more);
+        }
+        line
+    };
+    let record = line(
+        "One attempt to send a message, and what became of it.",
+        "outcome",
+        json!({
+            "messageId": text(), "by": text(), "via": text(), "bodyHash": text(),
+            "message": { "description": "The message as it came." },
+            "raw": { "type": "string", "description": "What is no JSON." },
+            "bytes": number(), "tookUs": number(),
+            "recipients": { "type": "array", "items": { "type": "object" } },
+            "reason": text(), "retryAfterMs": number(), "errors": { "type": "array" },
+            "deliveries": { "type": "array", "items": named("Event"), "description": "The events so far." },
+            "moreDeliveries": number(),
+        }),
+    );
+    let event = line(
+        "Something that happened later.",
+        "event",
+        json!({
+            "of": { "type": "integer", "description": "The record it belongs to." },
+            "messageId": text(), "agentId": text(), "attempt": number(), "count": number(),
+            "reason": text(), "afterMs": number(),
+        }),
+    );
+    Map::from_iter([("Record".to_owned(), record), ("Event".to_owned(), event)])
 }
 
 #[cfg(test)]

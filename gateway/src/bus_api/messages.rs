@@ -1,5 +1,9 @@
 //! `POST /bus/messages`: a message goes in, its receipt comes back.
 
+use crate::openapi::{Operation, named};
+use a2a_protocol::{AgentId, Kind, Receipt};
+use schemars::SchemaGenerator;
+use serde_json::{Map, Value, json};
 use std::time::Instant;
 
 use a2a_actors::{BusSystem, Submission};
@@ -47,4 +51,28 @@ async fn read(mut body: web::Payload) -> Result<Submission, actix_web::error::Pa
         return Ok(Submission::too_large(&bytes, total, since));
     }
     Ok(Submission::from_json(&bytes, since))
+}
+
+/// Descriptions of the routes above for the OpenAPI document.
+pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
+    let examples: Map<_, _> = Kind::ALL
+        .iter()
+        .map(|kind| (kind.to_string(), json!({ "value": kind.example_message() })))
+        .collect();
+    let envelope =
+        json!({ "application/json": { "schema": named("Envelope"), "examples": examples } });
+    let receipt: Value = schemas.subschema_for::<Receipt>().into();
+    vec![
+        Operation::new("POST", "/bus/messages", "sendMessage", "messages", "Send a message")
+            .description("Answered when the message is on disk. At most 262,144 bytes.")
+            .header(
+                "A2A-On-Behalf-Of",
+                schemas.subschema_for::<AgentId>().into(),
+                "For operators: the agent in whose name it is sent",
+            )
+            .request(envelope, true)
+            .json(202, "Accepted: `delivered` or `queued`", &receipt)
+            .json(200, "Accepted before: `duplicate`", &receipt)
+            .problems(&[400, 404, 408, 409, 422]),
+    ]
 }

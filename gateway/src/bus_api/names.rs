@@ -1,8 +1,12 @@
 //! `/bus/names`: which names are in use, and which tokens are refused because of that.
 
+use crate::openapi::{Operation, array, object, text};
 use a2a_actors::BusSystem;
+use a2a_policy::Holder;
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, get, web};
+use schemars::SchemaGenerator;
+use serde_json::Value;
 use serde_json::json;
 
 use crate::auth::tokens::{Principal, TokenRegistry};
@@ -52,4 +56,26 @@ pub(crate) async fn show(
             Err(refuse(StatusCode::NOT_FOUND, "unknown_name", &detail))
         }
     }
+}
+
+/// Descriptions of the routes above for the OpenAPI document.
+pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
+    let holder: Value = schemas.subschema_for::<Holder>().into();
+    let held = object(&[("name", text()), ("holder", holder.clone())]);
+    let refused = object(&[
+        ("token", text()),
+        ("name", text()),
+        ("holder", holder),
+        ("taken", held.clone()),
+        ("reason", text()),
+    ]);
+    vec![
+        Operation::new("GET", "/bus/names", "listRefusedNames", "directory", "List tokens whose name is taken")
+            .description("For people. Agents, A2A clients and operators share one list of names, whatever their case; such a token is refused.")
+            .json(200, "The tokens", &object(&[("refused", array(&refused))])),
+        Operation::new("GET", "/bus/names/{name}", "showName", "directory", "Show the holder of a name")
+            .description("Whatever its case. Agents and clients can look up their own.")
+            .json(200, "The holder", &held),
+
+    ]
 }

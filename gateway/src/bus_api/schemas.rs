@@ -1,5 +1,7 @@
 //! The published schemas, for programs that check before they send. Everybody may read them.
 
+use crate::openapi::Operation;
+use serde_json::json;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -30,4 +32,20 @@ pub(crate) async fn show(name: web::Path<String>) -> HttpResponse {
             problem(StatusCode::NOT_FOUND, "not_found", &detail)
         }
     }
+}
+
+/// Descriptions of the routes above for the OpenAPI document.
+pub(crate) fn operations() -> Vec<Operation> {
+    let schema = json!({ "application/schema+json": { "schema": { "type": "object" } } });
+    vec![
+        Operation::new(
+            "GET",
+            "/schemas/{name}.json",
+            "showSchema",
+            "server",
+            "Show a JSON Schema, by the names of `openclaw-a2a schema`",
+        )
+        .public()
+        .response(200, "The schema", schema),
+    ]
 }

@@ -3,6 +3,8 @@
 //! A2A itself shows a caller its own tasks at one agent. Operators see all of them, and an agent the
 //! tasks it does.
 
+use crate::openapi::{Operation, array, literal, object, text};
+use schemars::SchemaGenerator;
 use std::sync::Arc;
 
 use a2a_actors::{BusSystem, CancelError, TaskFilter};
@@ -14,7 +16,7 @@ use a2a_taskdb::{ListQuery, MAX_PAGE, StoredTask};
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, delete, get, post, web};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::a2a::A2a;
 use crate::auth::BusCaller;
@@ -224,4 +226,106 @@ pub(crate) async fn remove(
 #[derive(Deserialize)]
 struct ForAgent {
     agent: Option<String>,
+}
+
+/// Descriptions of the routes above for the OpenAPI document.
+pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
+    let task: Value = schemas.subschema_for::<Task>().into();
+    let agent: Value = schemas.subschema_for::<AgentId>().into();
+    let limit = json!({ "type": "integer", "minimum": 0, "default": 50 });
+    let id = json!({ "type": "string", "format": "uuid" });
+    let shown = object(&[
+        ("agentId", agent.clone()),
+        ("owner", text()),
+        ("correlationId", id.clone()),
+        ("task", schemas.subschema_for::<A2aTask>().into()),
+    ]);
+    let shown = object(&[("tasks", array(&shown)), ("nextCursor", text())]);
+    let deleted = object(&[
+        ("taskId", schemas.subschema_for::<TaskId>().into()),
+        ("deleted", json!({ "type": "boolean" })),
+    ]);
+    let cancelled = object(&[
+        ("taskId", schemas.subschema_for::<TaskId>().into()),
+        ("state", literal("cancelled")),
+    ]);
+    vec![
+        Operation::new(
+            "GET",
+            "/bus/tasks",
+            "listLedgerTasks",
+            "oversight",
+            "List tasks of the ledger, last changed first",
+        )
+        .query("agent", agent.clone(), "That it has a part in; an agent sees only its own")
+        .query("state", schemas.subschema_for::<TaskState>().into(), "In this state")
+        .query("correlation", id.clone(), "Of this conversation")
+        .description("A page may be short or empty and still have a `nextCursor`: continue until that is empty.")
+        .query(
+            "overdue",
+            json!({ "type": "boolean" }),
+            "Only those that are marked overdue, or that are not",
+        )
+        .query("limit", limit.clone(), "How many, 1 to 1,000; others are taken for the nearest")
+        .query("cursor", text(), "The `nextCursor` of the page before")
+        .json(200, "A page of tasks", &object(&[("tasks", array(&task)), ("nextCursor", text())])),
+        Operation::new(
+            "GET",
+            "/bus/tasks/a2a",
+            "listA2aTasks",
+            "oversight",
+            "List A2A tasks of all callers and agents",
+        )
+        .query("task", id, "This one alone")
+        .query("agent", agent.clone(), "That it does; an agent sees only its own")
+        .query("state", schemas.subschema_for::<A2aTaskState>().into(), "In this state")
+        .query("context", text(), "Of this conversation")
+        .query("limit", limit, "How many, 1 to 100; others are taken for the nearest")
+        .query("cursor", text(), "The `nextCursor` of the page before")
+        .json(200, "A page, without histories", &shown),
+        Operation::new(
+            "GET",
+            "/bus/tasks/{taskId}",
+            "showLedgerTask",
+            "oversight",
+            "Show a task of the ledger",
+        )
+        .json(200, "The task", &task),
+        Operation::new(
+            "GET",
+            "/bus/tasks/{taskId}/a2a",
+            "showWholeTask",
+            "oversight",
+            "Show the whole A2A task behind a `task_request`",
+        )
+        .query("agent", agent, "As this agent sees it; an agent sees it as itself")
+        .json(
+            200,
+            "The task, as A2A 1.0 writes it",
+            &schemas.subschema_for::<A2aTask>().into(),
+        ),
+        Operation::new(
+            "DELETE",
+            "/bus/tasks/{taskId}/a2a",
+            "deleteA2aTask",
+            "oversight",
+            "Delete an A2A task that has ended",
+        )
+        .description(
+            "For people. Its artifacts, history and webhooks go with it; who deleted it is an \
+             event in the log. A task of an objective is deleted when that has ended.",
+        )
+        .json(200, "It is deleted", &deleted)
+        .problems(&[409]),
+        Operation::new(
+            "POST",
+            "/bus/tasks/{taskId}/cancel",
+            "cancelLedgerTask",
+            "oversight",
+            "Cancel a task",
+        )
+        .reason()
+        .json(200, "It is cancelled", &cancelled)
+        .problems(&[409]),
+    ]
 }

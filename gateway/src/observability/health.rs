@@ -1,5 +1,6 @@
 //! `GET /healthz`: the program answers. `GET /readyz`: a message or task sent now would be accepted.
 
+use crate::openapi::{Operation, literal, object, text};
 use std::time::Duration;
 
 use a2a_actors::{BusSystem, Writing};
@@ -140,4 +141,24 @@ pub(crate) async fn ready(
         more.push(("degraded", degraded.into()));
     }
     problem_with(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &detail, more)
+}
+
+/// Descriptions of the routes above for the OpenAPI document.
+pub(crate) fn operations() -> Vec<Operation> {
+    let states = object(&[
+        ("server", text()),
+        ("journal", text()),
+        ("bus", text()),
+        ("task_store", text()),
+        ("index", text()),
+    ]);
+    vec![
+        Operation::new("GET", "/healthz", "isAlive", "server", "Check that the program answers")
+            .public()
+            .json(200, "It does", &object(&[("status", literal("ok"))])),
+        Operation::new("GET", "/readyz", "isReady", "server", "Check that messages are accepted")
+            .public()
+            .description("503 while a message sent now would not be accepted: the server starts or stops, the last write failed, one takes longer than 5 s, or a part of the program has ended. `reasons` states which part and why. `degraded` names what does not work though messages are accepted.")
+            .json(200, "It does", &object(&[("status", literal("ready")), ("parts", states)])),
+    ]
 }

@@ -4,6 +4,8 @@
 //! deadline: if it does not answer, its numbers are missing and the page says so. Nothing here is
 //! named after an agent, a caller or a path; `docs/observability.md` lists every name.
 
+use crate::openapi::Operation;
+use serde_json::json;
 use std::time::{Duration, UNIX_EPOCH};
 
 use a2a_actors::tasks::{TaskEnd, TaskLoad, TaskStats};
@@ -310,4 +312,15 @@ fn about_http(http_metrics: &HttpMetrics, quotas: &Quotas, sessions: usize) -> [
 fn about_webhooks(webhooks: &Webhooks) -> Family {
     let calls = CallEnd::ALL.map(|end| (vec![("outcome", end.as_str())], webhooks.calls(end)));
     Family::counters("webhook_calls", "Calls of webhooks, by what came of them", calls)
+}
+
+/// Descriptions of the routes above for the OpenAPI document.
+pub(crate) fn operations() -> Vec<Operation> {
+    let metrics =
+        json!({ "application/openmetrics-text": { "schema": { "description": "Text." } } });
+    vec![
+        Operation::new("GET", "/metrics", "showMetrics", "server", "Show metrics for Prometheus")
+            .description("For people. Every metric: docs/observability.md.")
+            .response(200, "OpenMetrics text", metrics),
+    ]
 }

@@ -17,7 +17,7 @@ const GUARDED: &[u16] = &[401, 403, 429];
 
 /// One call over HTTP.
 #[derive(Clone)]
-pub(super) struct Call {
+pub(crate) struct Operation {
     verb: &'static str,
     path: String,
     id: String,
@@ -31,8 +31,8 @@ pub(super) struct Call {
     public: bool,
 }
 
-impl Call {
-    pub(super) fn new(
+impl Operation {
+    pub(crate) fn new(
         verb: &'static str,
         path: impl Into<String>,
         id: impl Into<String>,
@@ -53,39 +53,39 @@ impl Call {
         }
     }
 
-    pub(super) fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         self.path.clone()
     }
 
     /// The names of the parameters in its query.
-    pub(super) fn parameters(&self) -> Vec<String> {
+    pub(crate) fn parameters(&self) -> Vec<String> {
         let of_query = self.parameters.iter().filter(|parameter| parameter["in"] == "query");
         of_query.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect()
     }
 
-    pub(super) const fn verb(&self) -> &'static str {
+    pub(crate) const fn verb(&self) -> &'static str {
         self.verb
     }
 
-    pub(super) fn about(mut self, about: impl Into<String>) -> Self {
+    pub(crate) fn description(mut self, about: impl Into<String>) -> Self {
         self.about = Some(about.into());
         self
     }
 
-    pub(super) fn public(mut self) -> Self {
+    pub(crate) fn public(mut self) -> Self {
         self.public = true;
         self
     }
 
-    pub(super) fn query(self, name: &str, schema: Value, about: &str) -> Self {
+    pub(crate) fn query(self, name: &str, schema: Value, about: &str) -> Self {
         self.parameter("query", name, schema, about, false)
     }
 
-    pub(super) fn must_query(self, name: &str, schema: Value, about: &str) -> Self {
+    pub(crate) fn required_query(self, name: &str, schema: Value, about: &str) -> Self {
         self.parameter("query", name, schema, about, true)
     }
 
-    pub(super) fn header(self, name: &str, schema: Value, about: &str) -> Self {
+    pub(crate) fn header(self, name: &str, schema: Value, about: &str) -> Self {
         self.parameter("header", name, schema, about, false)
     }
 
@@ -106,37 +106,38 @@ impl Call {
         self
     }
 
-    pub(super) fn body(self, schema: &Value) -> Self {
-        self.takes(json!({ "application/json": { "schema": schema } }), true)
+    pub(crate) fn json_request(self, schema: &Value) -> Self {
+        self.request(json!({ "application/json": { "schema": schema } }), true)
     }
 
-    pub(super) fn takes(mut self, content: Value, required: bool) -> Self {
+    pub(crate) fn request(mut self, content: Value, required: bool) -> Self {
         self.body = Some(json!({ "required": required, "content": content }));
         self
     }
 
     /// An optional body `{"reason": "…"}`.
-    pub(super) fn reason(self) -> Self {
+    pub(crate) fn reason(self) -> Self {
         let schema = json!({
             "type": "object",
             "properties": { "reason": { "type": "string", "description": "Cut after 2,000 characters." } },
             "additionalProperties": false,
         });
-        self.takes(json!({ "application/json": { "schema": schema } }), false).problems(&[408, 413])
+        self.request(json!({ "application/json": { "schema": schema } }), false)
+            .problems(&[408, 413])
     }
 
     /// An answer in JSON.
-    pub(super) fn json(self, status: u16, about: &str, schema: &Value) -> Self {
-        self.answer(status, about, json!({ "application/json": { "schema": schema } }))
+    pub(crate) fn json(self, status: u16, about: &str, schema: &Value) -> Self {
+        self.response(status, about, json!({ "application/json": { "schema": schema } }))
     }
 
     /// Events, whose data is `data`.
-    pub(super) fn events(self, about: &str, data: &str) -> Self {
+    pub(crate) fn events(self, about: &str, data: &str) -> Self {
         let schema = json!({ "type": "string", "description": data });
-        self.answer(200, about, json!({ "text/event-stream": { "schema": schema } }))
+        self.response(200, about, json!({ "text/event-stream": { "schema": schema } }))
     }
 
-    pub(super) fn answer(mut self, status: u16, about: &str, content: Value) -> Self {
+    pub(crate) fn response(mut self, status: u16, about: &str, content: Value) -> Self {
         let mut answer = json!({ "description": about });
         if !content.is_null() {
             answer["content"] = content;
@@ -146,7 +147,7 @@ impl Call {
     }
 
     /// Answers that say no.
-    pub(super) fn problems(mut self, statuses: &[u16]) -> Self {
+    pub(crate) fn problems(mut self, statuses: &[u16]) -> Self {
         for &status in statuses {
             self.refused(status, "application/problem+json", &named("Problem"));
         }
@@ -154,7 +155,7 @@ impl Call {
     }
 
     /// One more form of an answer that says no.
-    pub(super) fn refused(&mut self, status: u16, media: &str, schema: &Value) {
+    pub(crate) fn refused(&mut self, status: u16, media: &str, schema: &Value) {
         let at = self.answers.iter().position(|(known, _)| *known == status);
         let at = at.unwrap_or_else(|| {
             let reason = StatusCode::from_u16(status).ok().and_then(|it| it.canonical_reason());
@@ -165,7 +166,7 @@ impl Call {
     }
 
     /// The Operation Object.
-    pub(super) fn operation(&self, schemas: &mut SchemaGenerator) -> Value {
+    pub(crate) fn object(&self, schemas: &mut SchemaGenerator) -> Value {
         let mut call = self.clone().problems(ANYWHERE);
         if !self.public {
             call = call.problems(GUARDED);
@@ -230,7 +231,7 @@ fn path_parameters(path: &str, schemas: &mut SchemaGenerator) -> Vec<Value> {
 }
 
 /// What an answer is that says no; see `gateway/problem.rs`.
-pub(super) fn problem() -> Value {
+pub(crate) fn problem() -> Value {
     json!({
         "type": "object",
         "description": "RFC 9457. A message that was refused also has the fields of its receipt.",

@@ -75,17 +75,17 @@ pub fn read_query<'a>(
 ///
 /// # Errors
 /// The first parameter that makes no sense.
-pub fn read_place<'a>(
+pub fn read_cursor<'a>(
     parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<(Option<Bookmark>, usize), BadParameter> {
-    let (mut place, mut most) = (None, MAX_PAGE);
+    let (mut from, mut most) = (None, MAX_PAGE);
     for (name, value) in once_each(parameters, &["limit", "cursor"])? {
         match name {
             "limit" => most = limit(value)?,
-            _ => place = cursor(value)?,
+            _ => from = cursor(value)?,
         }
     }
-    Ok((place, most))
+    Ok((from, most))
 }
 
 /// Reads after which line to look on.

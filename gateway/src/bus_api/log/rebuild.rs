@@ -4,6 +4,7 @@
 //! whoever wants them must be able to read that folder. So nobody chooses a path, and nothing
 //! that `[audit] redact` hides leaves over HTTP.
 
+use crate::openapi::{Operation, array, object, text};
 use std::sync::Arc;
 
 use a2a_actors::BusSystem;
@@ -45,4 +46,13 @@ pub(crate) async fn rebuild(
     let written = written.map_err(|error| unreadable(&error))?;
     let names = written.iter().filter_map(|path| path.file_name()?.to_str());
     Ok(HttpResponse::Ok().json(json!({ "files": names.collect::<Vec<_>>() })))
+}
+
+/// Description of the route above for the OpenAPI document.
+pub(crate) fn operation() -> Operation {
+    Operation::new("POST", "/bus/log/rebuild", "rebuildDays", "log", "Rebuild day files that only the index holds, for a backup")
+        .description("For people. They go to `data/a2a-rebuilt` in the server's state folder; `openclaw-a2a backup` calls this.")
+        .json_request(&object(&[("before", json!({ "type": "string", "format": "date" }))]))
+        .json(200, "The names of the files", &object(&[("files", array(&text()))]))
+        .problems(&[400, 408, 413, 415, 500])
 }

@@ -3,6 +3,7 @@
 //! A reader holds nothing but its place in the journal and a chunk or two. When it is slow it
 //! falls behind, and when it takes nothing at all it is cut off; the bus never waits for it.
 
+use crate::openapi::{Operation, number};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::filter::{LineHeader, LogFilter};
 use super::query::read_query;
-use super::{LogSettings, Parameters, bad_parameter, unreadable};
+use super::{LogSettings, Parameters, bad_parameter, filtered, unreadable};
 use crate::admission::connections::until_left;
 use crate::admission::quota::Quotas;
 use crate::auth::BusCaller;
@@ -50,7 +51,7 @@ pub(crate) async fn stream(
         let detail = "Too many follow the log already. Try again when one of them has left.";
         return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail));
     };
-    let place = (follower, quotas.streams.take(who.owner(), 1)?);
+    let shares = (follower, quotas.streams.take(who.owner(), 1)?);
     // Before the head is read: what is written from here on is not missed.
     let head = bus.head_changes();
     let (reader, since) = (bus.reader(), query.since);
@@ -75,7 +76,7 @@ pub(crate) async fn stream(
     let running = run(follower, head, Outlet { out, stalled: settings.stalled });
     let left = until_left(&request);
     actix_web::rt::spawn(async move {
-        let _place = place;
+        let _shares = shares;
         tokio::select! {
             () = running => {}
             () = left => {}
@@ -229,4 +230,12 @@ async fn run(mut follower: Follower, mut head: watch::Receiver<u64>, outlet: Out
             }
         }
     }
+}
+
+/// Description of the route above for the OpenAPI document.
+pub(crate) fn operation() -> Operation {
+    filtered(Operation::new("GET", "/bus/log/stream", "followLog", "log", "Follow the log as it grows"))
+        .header("Last-Event-ID", number(), "Continue after this line")
+        .events("Lines, from now on or from `since`", "`id`: the number of the line; `data`: the line, a Record or an Event. An event without data every 15 seconds.")
+        .problems(&[500])
 }

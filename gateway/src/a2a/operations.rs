@@ -1,4 +1,4 @@
-//! The table: A2A, as `a2a_protocol::wire` says where it is and what it says.
+//! OpenAPI descriptions of the A2A routes, derived from the tables of `a2a_protocol::wire`.
 
 use a2a_protocol::card::AgentCard;
 use a2a_protocol::wire::describe::{self, Place};
@@ -6,46 +6,45 @@ use a2a_protocol::wire::{Method, Version, rest};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-use super::operation::Call;
-use super::{named, object, text};
+use crate::openapi::{Operation, named, object, text};
 
-/// The rows.
-pub(super) fn calls(schemas: &mut SchemaGenerator) -> Vec<Call> {
-    let mut calls = cards(schemas);
+/// Descriptions of every A2A route.
+pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
+    let mut operations = cards(schemas);
     for (prefix, suffix) in [("", ""), ("/agents/{agent}", "OfAgent")] {
-        calls.push(rpc(&format!("{prefix}/a2a"), suffix));
+        operations.push(rpc(&format!("{prefix}/a2a"), suffix));
         for (version, below) in [(Version::V1_0, ""), (Version::V0_3, "/v1")] {
             for place in describe::places(version) {
-                calls.push(http(version, &format!("{prefix}{below}"), suffix, place, schemas));
+                operations.push(http(version, &format!("{prefix}{below}"), suffix, place, schemas));
             }
         }
     }
-    calls.push(rpc("/agents/{agent}", "AtBaseOfAgent"));
-    calls
+    operations.push(rpc("/agents/{agent}", "AtBaseOfAgent"));
+    operations
 }
 
-fn cards(schemas: &mut SchemaGenerator) -> Vec<Call> {
+fn cards(schemas: &mut SchemaGenerator) -> Vec<Operation> {
     let card: Value = schemas.subschema_for::<AgentCard>().into();
     let at = |path: &str, id: &str, summary: &str| {
-        Call::new("GET", path.to_owned(), id, "A2A", summary)
-            .about("In a form that clients of both versions read.")
+        Operation::new("GET", path.to_owned(), id, "A2A", summary)
+            .description("In a form that clients of both versions read.")
             .header(
                 "If-None-Match",
                 json!({ "type": "string" }),
                 "The `ETag` of the card that is known",
             )
             .json(200, "The card", &card)
-            .answer(304, "It is the one that is known", Value::Null)
+            .response(304, "It is the one that is known", Value::Null)
     };
     vec![
-        at("/.well-known/agent-card.json", "hostCard", "The card of the host").public(),
-        at("/agents/{agent}/.well-known/agent-card.json", "agentCard", "The card of an agent"),
-        at("/agents/{agent}", "agentCardAtBase", "The same, at the base of the agent"),
+        at("/.well-known/agent-card.json", "hostCard", "Show the card of the host").public(),
+        at("/agents/{agent}/.well-known/agent-card.json", "agentCard", "Show the card of an agent"),
+        at("/agents/{agent}", "agentCardAtBase", "Show the card at the base of the agent"),
     ]
 }
 
 /// The calls and answers of JSON-RPC.
-pub(super) fn schemas() -> Map<String, Value> {
+pub(crate) fn schemas() -> Map<String, Value> {
     let mut names: Vec<&str> = Vec::new();
     for &method in Method::ALL {
         names.extend(Version::ALL.iter().rev().map(|&version| method.rpc_name(version)));
@@ -74,11 +73,11 @@ pub(super) fn schemas() -> Map<String, Value> {
     Map::from_iter([("JsonRpcCall".to_owned(), call), ("JsonRpcAnswer".to_owned(), answer)])
 }
 
-fn rpc(path: &str, suffix: &str) -> Call {
+fn rpc(path: &str, suffix: &str) -> Operation {
     let streams = Method::ALL.iter().filter(|method| method.streams());
     let streams: Vec<_> = streams.map(|method| method.rpc_name(Version::V1_0)).collect();
     let about = format!(
-        "Both versions; the method's name tells which. {} (and what they are called in 0.3) are answered by a stream \
+        "Both versions; the method's name shows which. {} (and what they are called in 0.3) are answered by a stream \
          of events, one answer each. `objectives/…` and `plans/…` are of the OPT extension.",
         streams.join(", ")
     );
@@ -91,17 +90,17 @@ fn rpc(path: &str, suffix: &str) -> Call {
         "application/json": { "schema": one_or_many("JsonRpcAnswer") },
         "text/event-stream": { "schema": { "type": "string", "description": "`data`: a JSON-RPC answer." } },
     });
-    let call = Call::new(
+    let call = Operation::new(
         "POST",
         path.to_owned(),
         format!("rpc{suffix}"),
         "A2A",
-        format!("JSON-RPC 2.0 to {of}"),
+        format!("Call {of} over JSON-RPC 2.0"),
     );
-    with_headers(call.about(about), Version::ALL)
-        .body(&one_or_many("JsonRpcCall"))
-        .answer(200, "The answer, also where it is an error", content)
-        .answer(204, "Nothing: it was a notification", Value::Null)
+    with_headers(call.description(about), Version::ALL)
+        .json_request(&one_or_many("JsonRpcCall"))
+        .response(200, "The answer, also where it is an error", content)
+        .response(204, "Nothing: it was a notification", Value::Null)
         .problems(&[408, 413])
 }
 
@@ -111,7 +110,7 @@ fn http(
     suffix: &str,
     place: Place,
     schemas: &mut SchemaGenerator,
-) -> Call {
+) -> Operation {
     let Place { method, verb, path } = place;
     let name = method.rpc_name(Version::V1_0);
     let (tag, mark) = match version {
@@ -123,14 +122,14 @@ fn http(
     let id = format!("a2a{name}{by}{mark}{suffix}");
     let media = rest::media_type(version);
     let mut call =
-        with_headers(Call::new(verb, format!("{prefix}{path}"), id, tag, name), &[version]);
+        with_headers(Operation::new(verb, format!("{prefix}{path}"), id, tag, name), &[version]);
     for (name, schema, about) in describe::query(method, schemas) {
         call = call.query(name, schema, about);
     }
     if let Some(body) = describe::body(version, method, schemas) {
         let required = method != Method::CancelTask;
         call = call
-            .takes(
+            .request(
                 json!({ media: { "schema": body }, "application/json": { "schema": body } }),
                 required,
             )
@@ -145,7 +144,7 @@ fn http(
         call.events("What happens, as it happens", &data)
     } else {
         let answer = describe::answer(version, method, schemas);
-        call.answer(200, "What came of it", json!({ media: { "schema": answer } }))
+        call.response(200, "What came of it", json!({ media: { "schema": answer } }))
     };
     for &status in describe::ERROR_STATUSES {
         call.refused(status, media, &describe::error(version));
@@ -153,13 +152,13 @@ fn http(
     call.problems(&[400])
 }
 
-fn with_headers(call: Call, versions: &[Version]) -> Call {
+fn with_headers(call: Operation, versions: &[Version]) -> Operation {
     let versions: Vec<_> = versions.iter().map(|version| version.as_str()).collect();
     let version = json!({ "type": "string", "enum": versions });
     call.header(
         "A2A-Version",
         version,
-        "The version of A2A that is spoken. A number behind these two is read over; another version than the path or the method says is refused",
+        "The version of A2A that is spoken. A number behind these two is ignored; another version than the path or the method says is refused",
     )
     .header(
         "A2A-Extensions",
@@ -169,6 +168,6 @@ fn with_headers(call: Call, versions: &[Version]) -> Call {
     .header(
         "Last-Event-ID",
         json!({ "type": "integer", "minimum": 0 }),
-        "For streams: go on after this event",
+        "For streams: continue after this event",
     )
 }
