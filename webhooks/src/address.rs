@@ -1,16 +1,15 @@
-//! Which addresses a webhook may be sent to.
+//! Classifies IP addresses: the address half of the SSRF guard.
 //!
-//! Whoever registers a webhook chooses where this program connects. An address that only means
-//! something inside the operator's network is therefore no place to send to. This file knows
-//! addresses and nothing else: no names, no URLs, no sockets.
+//! The client that registers a webhook chooses where this program connects, so an address that only
+//! has a meaning inside the operator's network is refused. No names, no URLs, no sockets here.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an address is for.
+/// The class of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AddressKind {
-    /// Anybody on the internet may have it.
+    /// A global unicast address.
     Public,
     /// This machine.
     Loopback,
@@ -20,7 +19,7 @@ pub enum AddressKind {
     CarrierShared,
     /// This network segment; clouds answer with credentials here.
     LinkLocal,
-    /// The service by which a cloud tells a machine its secrets.
+    /// A cloud's metadata service, which returns credentials of the machine.
     Metadata,
     /// No address at all (0.0.0.0/8, `::`).
     Unspecified,
@@ -28,13 +27,13 @@ pub enum AddressKind {
     Multicast,
     /// An IPv4 address packed into IPv6 for a tunnel (6to4, Teredo, ISATAP, IPv4-compatible).
     Tunnel,
-    /// For examples, measurements, protocols, or not given to anybody yet.
+    /// For examples, measurements or protocols, or not assigned yet.
     Reserved,
 }
 
 impl AddressKind {
-    /// Whether a webhook may go there. The switch opens this machine and private networks, and
-    /// nothing else: a cloud's metadata stays shut whatever the operator says.
+    /// Whether a webhook may be sent to this class. `allow_private` opens this machine and private
+    /// networks only; a cloud's metadata service stays refused.
     #[must_use]
     pub fn is_allowed(self, allow_private: bool) -> bool {
         match self {
@@ -67,26 +66,26 @@ impl fmt::Display for AddressKind {
     }
 }
 
-/// An address where no webhook goes.
+/// The address may not be called by a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{address} is a {kind} address")]
 pub struct AddressRefused {
-    /// Which.
+    /// The address.
     pub address: IpAddr,
-    /// What it is for.
+    /// Its class.
     pub kind: AddressKind,
 }
 
-/// Nothing, if a webhook may go to the address.
+/// Succeeds if a webhook may be sent to the address.
 ///
 /// # Errors
-/// [`AddressRefused`] says what the address is for.
+/// [`AddressRefused`] names the class of the address.
 pub fn check(address: IpAddr, allow_private: bool) -> Result<(), AddressRefused> {
     let kind = kind_of(address);
     if kind.is_allowed(allow_private) { Ok(()) } else { Err(AddressRefused { address, kind }) }
 }
 
-/// What the address is for.
+/// Classifies an address.
 #[must_use]
 pub fn kind_of(address: IpAddr) -> AddressKind {
     match address {

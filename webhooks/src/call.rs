@@ -1,7 +1,7 @@
 //! One notification for one receiver, and the headers that carry its secrets.
 //!
 //! Secrets are held as header values marked sensitive: once made they can be sent, and neither
-//! `Debug` nor an error shows them. Knows nothing of addresses, connections or retries.
+//! `Debug` nor an error shows them.
 
 use std::fmt;
 
@@ -75,7 +75,7 @@ impl Authorization {
     }
 }
 
-/// The token by which a receiver knows that it asked for the notification.
+/// The token with which a receiver verifies that it asked for the notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotificationToken(HeaderValue);
 
@@ -95,12 +95,12 @@ impl NotificationToken {
     }
 }
 
-/// The same for every attempt to deliver one notification, so that a receiver can tell a
-/// repetition from news.
+/// Idempotency key: the same for every attempt of one notification, so that a receiver can drop
+/// repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NotificationId(pub Uuid);
 
-/// What the body is.
+/// The form of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentType {
     /// A2A 0.3: a bare task.
@@ -123,19 +123,19 @@ impl ContentType {
 /// One notification for one receiver.
 #[derive(Clone)]
 pub struct Call {
-    /// Which notification.
+    /// The idempotency key of the notification.
     pub id: NotificationId,
-    /// Who registered the webhook, in whatever words tell owners apart; is not sent.
+    /// The owner of the webhook, as a key of the limiter; not sent.
     pub owner: String,
-    /// Where to; checked again before every attempt.
+    /// The URL; checked again before every attempt.
     pub url: String,
-    /// What to say.
+    /// The body.
     pub body: Bytes,
-    /// How it is said.
+    /// The form of the body.
     pub content_type: ContentType,
-    /// What the receiver asked to be shown.
+    /// Credentials that the receiver asked for; `None` for no `Authorization` header.
     pub authorization: Option<Authorization>,
-    /// What the receiver asked to be told.
+    /// Token that the receiver asked for; `None` when it registered none.
     pub token: Option<NotificationToken>,
     /// The trace it belongs to.
     pub trace: Option<Trace>,
@@ -168,7 +168,7 @@ impl Call {
     }
 }
 
-/// The URL may hold secrets and the body is other people's business: neither is shown.
+/// The URL may hold secrets and the body is private: neither is shown.
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
@@ -187,7 +187,7 @@ fn sensitive(text: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// What RFC 9110 calls a token.
+/// Whether the text is a `token` of RFC 9110.
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -1,15 +1,22 @@
-//! Push notifications: one POST to a URL that somebody else chose.
+//! Push notifications: one POST to a URL that a client chose, with an SSRF guard.
 //!
-//! That somebody may be hostile, and so may the receiver. A URL is judged when it is registered, by
-//! what can be seen in it ([`CheckedUrl`]), and again whenever a connection is made, by the
-//! addresses that the connection uses. Every wait and every answer is bounded. This room sends;
-//! it knows no tasks, decides nothing about who may register what, and stores nothing: whoever
-//! calls [`Webhooks::deliver`] keeps the notification until [`next`] says that it is over.
+//! ```text
+//! url       checks the text of a URL when it is registered, and before every attempt
+//! resolver  resolves and checks the addresses of every connection (address: their classes)
+//! limiter   permits per host, per owner and in all
+//! sender    one attempt over HTTP, every wait and every response bounded
+//! outcome   how an attempt fails, and what follows: retry, drop or disable
+//! counters  calls by outcome
+//! ```
+//!
+//! The client may be hostile, and so may the receiver. This crate stores nothing and authorizes
+//! no registration: the caller of [`Webhooks::deliver`] keeps the notification until
+//! [`next`] returns that it is over.
 
 mod address;
 mod call;
-mod ends;
-mod gate;
+mod counters;
+mod limiter;
 mod outcome;
 mod resolver;
 mod sender;
@@ -27,16 +34,16 @@ pub use call::{
     Authorization, Call, ContentType, HeaderRefused, MAX_SCHEME_BYTES, MAX_SECRET_BYTES,
     NotificationId, NotificationToken,
 };
-pub use ends::CallEnd;
-pub use gate::Busy;
+pub use counters::CallEnd;
+pub use limiter::Busy;
 pub use outcome::{DeliveryError, Next, next, pause_after};
 pub use resolver::{Answer, Lookup, SystemLookup};
 pub use sender::SetupError;
 
-/// Look-ups of host names at once; each holds a thread.
+/// Concurrent look-ups of host names; each holds a thread.
 const LOOKUPS_AT_ONCE: usize = 32;
 
-/// How webhooks are sent.
+/// Limits and deadlines of webhook calls.
 #[derive(Debug, Clone)]
 pub struct WebhookSettings {
     /// Whether this machine and private networks may be called, names that are local to a network
@@ -54,15 +61,15 @@ pub struct WebhookSettings {
     pub longest_retry_after: Duration,
     /// Of an answer's body, no more than this is read.
     pub max_response_bytes: usize,
-    /// Attempts at once.
+    /// Concurrent attempts in all.
     pub at_once: NonZeroUsize,
-    /// Attempts at once for one owner: many names can lead to one slow receiver.
+    /// Concurrent attempts of one owner: many names can resolve to one slow receiver.
     pub at_once_per_owner: NonZeroUsize,
-    /// Attempts at once for one owner to one host.
+    /// Concurrent attempts of one owner to one host.
     pub at_once_per_host: NonZeroUsize,
-    /// Attempts that may wait for a place of one owner.
+    /// Attempts that may wait for a permit of one owner.
     pub waiting_per_owner: usize,
-    /// Attempts that may wait for a place at one host. Behind a host that never answers, the last
+    /// Attempts that may wait for a permit of one host. Behind a host that never answers, the last
     /// of them waits for `waiting_per_host / at_once_per_host` timeouts.
     pub waiting_per_host: usize,
     /// Certificates to trust besides those that the system trusts.
@@ -97,13 +104,13 @@ impl Default for WebhookSettings {
 #[derive(Debug)]
 pub struct Webhooks {
     settings: WebhookSettings,
-    gate: gate::Gate,
+    limiter: limiter::DeliveryLimiter,
     sender: sender::Sender,
-    ends: ends::Ends,
+    ends: counters::EndCounters,
 }
 
 impl Webhooks {
-    /// A sender that asks the system for addresses.
+    /// A sender that resolves names with the system's resolver.
     ///
     /// # Errors
     /// If there are no certificates to trust.
@@ -111,7 +118,7 @@ impl Webhooks {
         Self::with_lookup(settings, Arc::new(SystemLookup::new(LOOKUPS_AT_ONCE)))
     }
 
-    /// A sender that asks somebody else for addresses. What it is told is checked all the same.
+    /// A sender with another resolver, whose addresses are checked all the same.
     ///
     /// # Errors
     /// If there are no certificates to trust.
@@ -126,42 +133,42 @@ impl Webhooks {
             settings.timeout,
             settings.max_response_bytes,
         )?;
-        let gate = gate::Gate::new(&settings);
-        Ok(Self { settings, gate, sender, ends: ends::Ends::default() })
+        let limiter = limiter::DeliveryLimiter::new(&settings);
+        Ok(Self { settings, limiter, sender, ends: counters::EndCounters::default() })
     }
 
-    /// How webhooks are sent.
+    /// Its settings.
     #[must_use]
     pub fn settings(&self) -> &WebhookSettings {
         &self.settings
     }
 
-    /// How many calls ended so, as far as [`Self::count`] was told.
+    /// How many calls had this outcome, as counted by [`Self::count`].
     #[must_use]
     pub fn calls(&self, end: CallEnd) -> u64 {
         self.ends.of(end)
     }
 
-    /// Whoever calls and decides what follows says here what came of it.
+    /// Counts the outcome of a call, which the caller decides from [`next`].
     pub fn count(&self, end: CallEnd) {
         self.ends.count(end);
     }
 
-    /// Judges a URL by what can be seen in it; asks no name server.
+    /// Checks the text of a URL; resolves nothing.
     ///
     /// # Errors
-    /// [`UrlRefused`] says what is wrong with it.
+    /// [`UrlRefused`] with the reason.
     pub fn check(&self, url: &str) -> Result<CheckedUrl, UrlRefused> {
         CheckedUrl::parse(url, self.settings.allow_private)
     }
 
-    /// One attempt. Waits for a place first; the time for the attempt begins after that.
+    /// One attempt. Waits for a permit first; the deadline of the attempt starts after that.
     ///
     /// # Errors
-    /// [`DeliveryError`] says what happened, and [`next`] what follows from it.
+    /// [`DeliveryError`] with the cause; [`next`] decides what follows from it.
     pub async fn deliver(&self, call: &Call) -> Result<(), DeliveryError> {
         let url = self.check(&call.url)?;
-        let _place = self.gate.enter(&call.owner, url.host()).await?;
+        let _permit = self.limiter.acquire(&call.owner, url.host()).await?;
         let outcome = self.sender.attempt(&url, call).await;
         match &outcome {
             Ok(()) => tracing::debug!(id = %call.id.0, host = url.host(), "notification delivered"),

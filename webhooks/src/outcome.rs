@@ -1,8 +1,8 @@
-//! How an attempt can fail, and what follows from it.
+//! Errors of an attempt, and the decision what follows: retry with backoff, drop, or disable.
 //!
-//! Pure: the clock and the chance are arguments. Knows nothing of connections. What an error says
-//! is for the operator's log; it holds no secret, but it tells what the network answered, so it is
-//! not for the client that registered the webhook.
+//! Pure: clock and randomness are arguments. The text of an error is for the operator's log. It
+//! holds no secret, but it shows what the network answered, so it is not for the client that
+//! registered the webhook.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 
 use super::WebhookSettings;
 use super::address::AddressRefused;
-use super::gate::Busy;
+use super::limiter::Busy;
 use super::url::UrlRefused;
 
 /// An attempt that did not succeed.
@@ -19,19 +19,19 @@ pub enum DeliveryError {
     /// The URL may not be called, whatever it may have been when it was registered.
     #[error("the webhook's URL is refused: {0}")]
     Url(#[from] UrlRefused),
-    /// The host's name led to an address where no webhook goes.
+    /// The host name resolved to a refused address.
     #[error("the webhook's host is refused: {0}")]
     Address(#[from] AddressRefused),
-    /// Too many wait for the host or the owner.
+    /// Too many deliveries wait for the host or the owner.
     #[error(transparent)]
     Busy(#[from] Busy),
-    /// The host's name led nowhere.
+    /// The host name could not be resolved.
     #[error("{0}")]
     Name(String),
     /// No connection, or no TLS.
     #[error("cannot connect: {0}")]
     Connect(String),
-    /// No answer in time.
+    /// No response in time.
     #[error("the receiver did not answer in time")]
     Timeout,
     /// The connection broke, or what came back was not HTTP.
@@ -40,9 +40,9 @@ pub enum DeliveryError {
     /// An answer other than success.
     #[error("the receiver answered with status {status}")]
     Status {
-        /// Which.
+        /// The status code.
         status: u16,
-        /// How long the receiver wants to be left alone.
+        /// `Retry-After` of the receiver; `None` without the header.
         retry_after: Option<Duration>,
     },
 }
@@ -57,12 +57,12 @@ pub enum Next {
     },
     /// This notification is not delivered; later ones are tried.
     GiveUp,
-    /// The receiver is gone for good: nothing more goes there.
+    /// The receiver is gone for good: the push config is disabled.
     Disable,
 }
 
 impl DeliveryError {
-    /// Whether another attempt could end otherwise.
+    /// Whether another attempt could succeed.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         match self {

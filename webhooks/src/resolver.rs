@@ -1,8 +1,8 @@
-//! From a host name to the addresses that may be connected to.
+//! Resolver that returns only addresses a webhook may connect to.
 //!
 //! A name is judged each time a connection is made, by the addresses that the connection will use:
 //! there is no second look-up in which a name server could change its mind. One forbidden address
-//! among the answers refuses them all. Knows nothing of URLs or of what will be sent.
+//! among the answers refuses them all.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -17,10 +17,10 @@ use super::address;
 /// More addresses of one name than these are checked but not tried.
 const MAX_TRIED: usize = 8;
 
-/// The answer to a look-up, later.
+/// The future result of a look-up.
 pub type Answer = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Asks for the addresses of a name: the system, or a test's list.
+/// Look-up of host names: the system's resolver, or a list in tests.
 pub trait Lookup: Send + Sync + 'static {
     /// The addresses, in the order in which they should be tried.
     fn addresses(&self, name: &str) -> Answer;
@@ -33,7 +33,7 @@ pub struct SystemLookup {
 }
 
 impl SystemLookup {
-    /// With at most so many look-ups at once.
+    /// At most `at_once` look-ups run concurrently.
     #[must_use]
     pub fn new(at_once: usize) -> Self {
         Self { slots: Arc::new(Semaphore::new(at_once)) }
@@ -46,7 +46,7 @@ impl Lookup for SystemLookup {
         let name = name.to_owned();
         Box::pin(async move {
             let slot = slots.acquire_owned().await.map_err(io::Error::other)?;
-            // The slot goes along: a look-up that nobody waits for any more still holds a thread.
+            // The permit moves along: an abandoned look-up still holds a thread.
             let found = tokio::task::spawn_blocking(move || {
                 let _slot = slot;
                 let found = (name.as_str(), 0).to_socket_addrs()?;
@@ -62,7 +62,7 @@ impl Lookup for SystemLookup {
 #[error("the name cannot be resolved: {0}")]
 pub(super) struct Unresolved(io::Error);
 
-/// Lets only those names through all of whose addresses are allowed.
+/// Resolves only names all of whose addresses are allowed.
 pub(super) struct CheckedResolver {
     lookup: Arc<dyn Lookup>,
     allow_private: bool,
@@ -86,7 +86,7 @@ impl Resolve for CheckedResolver {
             for &one in &found {
                 address::check(one, allow_private)?;
             }
-            // Port 0 stands for the port of the URL.
+            // Port 0 means the port of the URL.
             let tried = found.into_iter().take(MAX_TRIED);
             Ok(Box::new(tried.map(|one| SocketAddr::new(one, 0))) as Addrs)
         })

@@ -1,7 +1,7 @@
-//! One attempt over HTTP.
+//! HTTP sender of a single attempt.
 //!
 //! The client does as little as possible: no proxies, no redirects, no cookies, no decompression,
-//! no attempts of its own. Decides neither whether a URL is allowed nor whether to try again.
+//! no retries. Whether a URL is allowed and whether to retry is decided elsewhere.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use super::outcome::{DeliveryError, retry_after};
 use super::resolver::{CheckedResolver, Unresolved};
 use super::url::CheckedUrl;
 
-/// Who calls.
+/// The `User-Agent` of every call.
 const USER_AGENT: &str = concat!("openclaw-a2a/", env!("CARGO_PKG_VERSION"));
 
 /// The answer's body is read only to keep the connection, which is not worth a longer wait.
 const DRAIN_TIME: Duration = Duration::from_millis(250);
 
-/// What other programs say about a failure is kept to this length.
+/// Error texts of other programs are truncated to this length.
 const MAX_REASON_CHARS: usize = 200;
 
 /// The sender cannot be set up.
@@ -64,7 +64,7 @@ impl Sender {
             .retry(reqwest::retry::never())
             .referer(false)
             .user_agent(USER_AGENT)
-            // Kept for the next update of the same task, not for strangers to hold on to.
+            // Kept for the next update of the same task.
             .pool_max_idle_per_host(1)
             .pool_idle_timeout(Duration::from_secs(10))
             .build()
@@ -72,7 +72,7 @@ impl Sender {
         Ok(Self { client, timeout, max_response_bytes })
     }
 
-    /// Sends the call once; whatever happens, it is over when the time is.
+    /// Sends the call once, within the deadline.
     pub(super) async fn attempt(&self, url: &CheckedUrl, call: &Call) -> Result<(), DeliveryError> {
         let start = Instant::now();
         let request =
@@ -94,7 +94,7 @@ impl Sender {
         Err(DeliveryError::Status { status: status.as_u16(), retry_after: pause })
     }
 
-    /// Reads and forgets a short body, so that the connection can be used again. Of a long one
+    /// Reads and discards a short body, so that the connection can be used again. Of a long one
     /// the rest is not read, which closes the connection.
     async fn drain(&self, mut response: Response) {
         let mut left = self.max_response_bytes;
@@ -124,7 +124,7 @@ fn tls(extra_roots: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::
     Ok(config)
 }
 
-/// The failure in our words; what the client says itself repeats the URL.
+/// The error without the URL, which the HTTP client's own text repeats.
 fn describe(error: &reqwest::Error) -> DeliveryError {
     let mut deepest: &(dyn Error + 'static) = error;
     while let Some(source) = deepest.source() {

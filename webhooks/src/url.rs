@@ -1,4 +1,4 @@
-//! What can be seen in a webhook's URL, before anybody asks a name server.
+//! Checks the text of a webhook's URL, before any name is resolved.
 //!
 //! A URL is judged after it was read the way the client will read it, so that every disguise of an
 //! address is the address. Names are judged by their ending only: where they lead is decided when
@@ -38,7 +38,7 @@ const LOCAL_ENDINGS: [&str; 14] = [
     "test",
 ];
 
-/// Why a URL cannot be a webhook. Says nothing of the URL that could be a secret.
+/// Why a URL cannot be a webhook. Repeats no part of the URL that could be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefused {
     /// Too long.
@@ -62,7 +62,7 @@ pub enum UrlRefused {
     /// A host written with percent signs.
     #[error("the host is written with percent signs")]
     EncodedHost,
-    /// A host name that no name server knows.
+    /// Not a valid host name.
     #[error("the host is not a valid name or address")]
     Host,
     /// A name that only means something inside a network.
@@ -71,7 +71,7 @@ pub enum UrlRefused {
     /// A port where no web server is expected.
     #[error("the port must be 443, or 1024 or higher")]
     Port,
-    /// An address where no webhook goes.
+    /// An address that may not be called.
     #[error(transparent)]
     Address(#[from] AddressRefused),
 }
@@ -84,10 +84,10 @@ pub struct CheckedUrl {
 }
 
 impl CheckedUrl {
-    /// Reads and judges a URL.
+    /// Parses and checks a URL.
     ///
     /// # Errors
-    /// [`UrlRefused`] says what is wrong with it.
+    /// [`UrlRefused`] with the reason.
     pub fn parse(text: &str, allow_private: bool) -> Result<Self, UrlRefused> {
         check_text(text)?;
         let url = Url::parse(text).map_err(|_| UrlRefused::Malformed)?;

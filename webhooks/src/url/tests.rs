@@ -224,7 +224,7 @@ fn what_can_be_a_webhook() {
 }
 
 #[test]
-fn the_switch_opens_what_it_says() {
+fn allow_private_opens_private_networks_only() {
     let opened = [
         "http://127.0.0.1:8080/hook",
         "http://localhost/hook",

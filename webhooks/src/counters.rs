@@ -1,25 +1,25 @@
-//! What came of calls, in numbers.
+//! Counters of webhook calls, by outcome.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What came of one call.
+/// The outcome of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallEnd {
-    /// The receiver took it.
+    /// The receiver answered with success.
     Delivered,
-    /// It is made again.
+    /// It is retried after a pause.
     Retried,
-    /// This notification is not delivered.
+    /// The notification is dropped.
     GivenUp,
-    /// The receiver is called no more.
+    /// The push config is disabled.
     Disabled,
 }
 
 impl CallEnd {
-    /// All of them.
+    /// Every outcome.
     pub const ALL: [Self; 4] = [Self::Delivered, Self::Retried, Self::GivenUp, Self::Disabled];
 
-    /// In one word.
+    /// The label in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -31,11 +31,11 @@ impl CallEnd {
     }
 }
 
-/// How often each came of a call.
+/// One counter per outcome.
 #[derive(Debug, Default)]
-pub(super) struct Ends([AtomicU64; CallEnd::ALL.len()]);
+pub(super) struct EndCounters([AtomicU64; CallEnd::ALL.len()]);
 
-impl Ends {
+impl EndCounters {
     pub(super) fn count(&self, end: CallEnd) {
         self.0[end as usize].fetch_add(1, Relaxed);
     }
