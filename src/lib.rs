@@ -37,7 +37,7 @@ pub use a2a_sdk::*;
 pub mod agents;
 pub mod config;
 
-/// The Rust in the README and the guides, compiled and where it says so run.
+/// The Rust of the README and the guides, compiled, and run unless marked `no_run`.
 #[cfg(doctest)]
 mod shown {
     #[doc = include_str!("../README.md")]

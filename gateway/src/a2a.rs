@@ -6,8 +6,8 @@
 //! /.well-known/agent-card.json          card   ┘         └▶ sse, for what streams
 //! ```
 //!
-//! What goes over the wire stands in `a2a_protocol::wire`, what is done in the task service;
-//! here one becomes the other.
+//! `a2a_protocol::wire` defines the wire format, the task service does the work; this folder
+//! translates between them.
 
 mod body;
 mod call;
@@ -39,12 +39,12 @@ pub(super) use rest::anything;
 use revision::Revision;
 pub(super) use rpc::{agent_call, host_call};
 
-/// How the A2A side of the server is to be.
+/// Settings of the A2A endpoints.
 #[derive(Debug, Clone)]
 pub struct A2aSettings {
     /// The host's own agent.
     pub host: AgentId,
-    /// The versions that are spoken, the preferred one first.
+    /// Offered versions, the preferred one first.
     pub versions: Vec<Version>,
     /// Streams are offered.
     pub streaming: bool,
@@ -54,20 +54,19 @@ pub struct A2aSettings {
     pub required_extensions: Vec<String>,
     /// Media types that agents take, such as `text/*`.
     pub input_modes: Vec<String>,
-    /// How many calls a batch may have.
+    /// Calls per batch.
     pub batch: usize,
-    /// How often an idle stream shows that it is alive.
+    /// Interval of keep-alives on an idle stream.
     pub keep_alive: Duration,
-    /// Callers must show a token, so the card says so and there is an extended one.
+    /// Tokens are required: the card declares that, and an extended card is offered.
     pub secured: bool,
-    /// Where the server is reached, such as `https://bus.example.org`; as the caller names it
-    /// without one.
+    /// Public base URL, such as `https://bus.example.org`; `None` to derive it from the request.
     pub url: Option<String>,
     /// The server listens with TLS.
     pub tls: bool,
 }
 
-/// What agents take unless something else is set.
+/// Default input modes of agents.
 const INPUT_MODES: &[&str] = &[
     "text/plain",
     "application/json",
@@ -99,14 +98,14 @@ impl A2aSettings {
     }
 }
 
-/// Everything the A2A routes need.
+/// Shared state of the A2A routes.
 #[derive(Clone)]
 pub struct A2a {
     tasks: TaskSystem,
     bus: BusSystem,
     webhooks: Arc<Webhooks>,
     settings: Arc<A2aSettings>,
-    /// Of the host's card.
+    /// Last modification of the host's card.
     revision: Arc<Revision>,
 }
 

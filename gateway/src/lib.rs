@@ -48,7 +48,7 @@ pub use observability::request_span::observe;
 pub use sessions::{SessionRegistry, SessionSettings};
 pub use settings::HttpSettings;
 
-/// What the routes share.
+/// Shared state of the routes.
 #[derive(Clone)]
 pub struct AppState {
     bus: BusSystem,
@@ -64,10 +64,10 @@ pub struct AppState {
 }
 
 impl AppState {
-    /// The edge of the bus behind `a2a`, at `address`.
+    /// The state for the bus behind `a2a`, listening at `address`.
     ///
     /// # Errors
-    /// A sentence about the setting that makes no sense.
+    /// A sentence about the setting that is not valid.
     pub fn new(
         a2a: A2a,
         keys: Arc<TokenRegistry>,
@@ -92,21 +92,21 @@ impl AppState {
         })
     }
 
-    /// The parts of the program that it cannot do without.
+    /// The parts of the program whose end makes it stop.
     #[must_use]
     pub fn parts(&self) -> &Parts {
         self.bus.parts()
     }
 
-    /// How it is.
+    /// Counters and phase of the edge.
     #[must_use]
     pub fn http_metrics(&self) -> Arc<HttpMetrics> {
         Arc::clone(&self.http_metrics)
     }
 }
 
-/// Adds the routes of the bus; with tokens, nobody gets in without one. The application around
-/// them is wrapped in `guard`, and that in `observe`.
+/// Registers all routes. The application around them is wrapped in [`guard`], and that in
+/// [`observe`].
 pub fn routes(config: &mut ServiceConfig, edge: AppState) {
     let AppState { bus, a2a, keys, failures, log, quotas, guard, settings, sessions, http_metrics } =
         edge;
@@ -125,7 +125,7 @@ pub fn routes(config: &mut ServiceConfig, edge: AppState) {
         .app_data(PathConfig::default().error_handler(problem::bad_path))
         .app_data(QueryConfig::default().error_handler(problem::bad_query))
         .app_data(PayloadConfig::default().limit(MESSAGE_BYTES))
-        // Tried in this order; these two are called most.
+        // Matched in this order; these two are called most.
         .service(a2a::host_call)
         .service(messages::send)
         .service(agents::list)

@@ -27,13 +27,13 @@ use crate::observability::{health, metrics};
 use crate::{a2a, bus_api, sessions};
 pub(crate) use operation::Operation;
 
-/// Where the document keeps its schemas.
+/// JSON Pointer of the schemas.
 const SCHEMAS: &str = "/components/schemas";
 
-/// Made once: generating it takes longer than sending it.
+/// Built once: generating it takes longer than sending it.
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| format!("{:#}\n", document()));
 
-/// `GET /openapi.json`. Everybody may read it.
+/// `GET /openapi.json`. Public.
 #[get("/openapi.json")]
 pub(super) async fn show() -> HttpResponse {
     HttpResponse::Ok()
@@ -76,7 +76,7 @@ fn own_operations() -> Vec<Operation> {
     ]
 }
 
-/// Each call: its verb, its path, and the parameters it takes.
+/// Verb, path and query parameters of every route.
 pub(super) fn calls() -> Vec<(&'static str, String, Vec<String>)> {
     let operations = operations(&mut schema::answers(SCHEMAS));
     operations.into_iter().map(|call| (call.verb(), call.path(), call.parameters())).collect()
@@ -145,7 +145,7 @@ fn tags() -> Value {
     tags.map(tag).into()
 }
 
-/// Every schema that is referred to: those of answers, those of messages, and a few of HTTP alone.
+/// Every referenced schema: of responses, of messages, and a few of HTTP alone.
 fn components(mut schemas: SchemaGenerator) -> Map<String, Value> {
     let mut all = schemas.take_definitions(true);
     let (envelope, definitions) = schema::envelope_within(SCHEMAS);

@@ -1,4 +1,4 @@
-//! Answers that say no: `application/problem+json` (RFC 9457) whose `code` is the outcome.
+//! Refusals: `application/problem+json` (RFC 9457) whose `code` is the outcome.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::openapi::known_calls;
 
-/// The status of every outcome, in one table.
+/// Maps every outcome to its status, in one table.
 pub(super) fn status_of(outcome: Outcome) -> StatusCode {
     match outcome {
         Outcome::Delivered | Outcome::Queued => StatusCode::ACCEPTED,
@@ -35,7 +35,7 @@ pub(super) fn status_of(outcome: Outcome) -> StatusCode {
     }
 }
 
-/// The receipt as it is, or as a problem when the message was not accepted.
+/// The receipt as a response, or as a problem when the message was not accepted.
 pub(super) fn answer(receipt: &Receipt) -> HttpResponse {
     let status = status_of(receipt.outcome);
     if status.is_success() {
@@ -69,7 +69,7 @@ fn about(status: StatusCode, code: &str, detail: &str) -> Value {
     })
 }
 
-/// The same, with more to say.
+/// A problem with additional members.
 pub(super) fn problem_with<'a>(
     status: StatusCode,
     code: &str,
@@ -97,21 +97,21 @@ pub(super) fn inbox_problem(error: InboxError) -> actix_web::Error {
     refuse(status, code, &error.to_string())
 }
 
-/// A query that says something else than numbers and words where they belong.
+/// A query parameter of another type.
 pub(super) fn bad_query(error: QueryPayloadError, _: &HttpRequest) -> actix_web::Error {
     let detail = error.to_string();
     InternalError::from_response(error, problem(StatusCode::BAD_REQUEST, "bad_request", &detail))
         .into()
 }
 
-/// A path that says something else than a number where one belongs.
+/// A path segment of another type.
 pub(super) fn bad_path(error: PathError, _: &HttpRequest) -> actix_web::Error {
     let detail = error.to_string();
     InternalError::from_response(error, problem(StatusCode::BAD_REQUEST, "bad_request", &detail))
         .into()
 }
 
-/// A body that is JSON of another shape, or none.
+/// A body that is not JSON, or not of the expected shape.
 pub(super) fn bad_json(error: JsonPayloadError, _: &HttpRequest) -> actix_web::Error {
     if let JsonPayloadError::Payload(error) = &error {
         return bad_body(error);
@@ -126,7 +126,7 @@ pub(super) fn bad_json(error: JsonPayloadError, _: &HttpRequest) -> actix_web::E
     InternalError::from_response(error, response).into()
 }
 
-/// A body that did not come whole, in time, or within its limit.
+/// A body that was not received whole, in time, or within its limit.
 pub(super) fn bad_body(error: &PayloadError) -> actix_web::Error {
     match error {
         PayloadError::Io(late) if late.kind() == std::io::ErrorKind::TimedOut => {
@@ -140,12 +140,12 @@ pub(super) fn bad_body(error: &PayloadError) -> actix_web::Error {
     }
 }
 
-/// A problem as the error of a handler, so that `?` ends it.
+/// A problem as the error of a handler, so that `?` returns it.
 pub(super) fn refuse(status: StatusCode, code: &str, detail: &str) -> actix_web::Error {
     InternalError::from_response(detail.to_owned(), problem(status, code, detail)).into()
 }
 
-/// Where a page begins; an empty cursor is none.
+/// The cursor of a page; an empty one is `None`.
 pub(super) fn cursor<T: FromStr>(text: Option<&str>) -> actix_web::Result<Option<T>> {
     let place = text.filter(|text| !text.is_empty()).map(str::parse).transpose();
     place.map_err(|_| {
@@ -154,13 +154,13 @@ pub(super) fn cursor<T: FromStr>(text: Option<&str>) -> actix_web::Result<Option
     })
 }
 
-/// The agent a path or a query names.
+/// Parses the agent id of a path or a query.
 pub(super) fn agent_id(text: &str) -> actix_web::Result<AgentId> {
     text.parse::<AgentId>()
         .map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_agent_id", &error.to_string()))
 }
 
-/// Nobody has this name.
+/// No agent has this id.
 pub(super) fn no_such_agent(agent: &AgentId) -> actix_web::Error {
     refuse(StatusCode::NOT_FOUND, "unknown_recipient", &format!("There is no agent `{agent}`."))
 }
@@ -173,7 +173,7 @@ pub(super) struct Reason {
 }
 
 impl Reason {
-    /// The reason, not longer than anybody reads, or what is said without one.
+    /// The reason, truncated, or `nothing` without one.
     pub(super) fn or(self, nothing: &str) -> String {
         self.reason.unwrap_or_else(|| nothing.to_owned()).chars().take(2_000).collect()
     }

@@ -1,7 +1,8 @@
-//! `/bus/agents/{id}/session`: an agent of any language as a session of the bus, over WebSocket.
+//! `/bus/agents/{id}/session`: a session of an agent in any language, over WebSocket.
 //!
-//! Here is who may come in. `registry` knows who is in, `frame` what may be said, `connection` is one
-//! of them at work, `end` how it goes. What the frames mean stands in `docs/sessions.md`.
+//! `registry` limits and finds sessions, `frame` parses and writes frames, `connection` runs one
+//! connection, `end` closes it, `remote` is the agent runtime on the bus. Frames:
+//! `docs/sessions.md`.
 
 mod connection;
 mod end;
@@ -48,7 +49,7 @@ pub(crate) async fn connect(
     actix_web::rt::spawn(async move {
         tokio::select! {
             () = AgentConnection::new(parts).run() => {}
-            // Whoever is no longer let in gets nothing more.
+            // A revoked token ends the session.
             () = who.until_revoked() => {}
         }
     });

@@ -1,45 +1,45 @@
-//! What HTTP may cost and whom it answers: every limit of the edge, with its default.
+//! Settings of the HTTP edge: every limit, with its default.
 
 use std::time::Duration;
 
 /// The limits of the edge.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Connections at once; beyond that those that do nothing are closed.
+    /// Open connections; beyond that idle ones are evicted.
     pub connections: usize,
-    /// Requests being answered at once; further ones are refused.
+    /// Requests in flight; beyond that they are refused.
     pub requests: usize,
-    /// Threads that answer; `None` for one a core.
+    /// Worker threads; `None` for one per core.
     pub workers: Option<usize>,
-    /// How long a request's head may take.
+    /// Deadline of a request's head.
     pub head: Duration,
-    /// How long a request's body may take.
+    /// Deadline of a request's body.
     pub body: Duration,
-    /// How long a connection may do nothing.
+    /// How long a connection may be idle.
     pub idle: Duration,
-    /// How long a reader may take nothing of what it asked for.
+    /// How long a reader may stall before its connection is closed.
     pub stalled: Duration,
-    /// How large a request's head may be.
+    /// Largest head of a request, in bytes.
     pub head_bytes: usize,
-    /// How large the body of an A2A request may be. Those of the bus have a limit of their own.
+    /// Largest body of an A2A request, in bytes. Messages of the bus have a limit of their own.
     pub body_bytes: usize,
-    /// Streams at once.
+    /// Open streams.
     pub streams: usize,
-    /// Streams of one caller at once.
+    /// Open streams per caller.
     pub streams_per_caller: usize,
-    /// Calls that wait for an event, at once.
+    /// Calls that wait for an event.
     pub waiting: usize,
-    /// Waiting calls of one caller at once.
+    /// Waiting calls per caller.
     pub waiting_per_caller: usize,
-    /// Bytes of answers that their callers have not taken yet.
+    /// Unread bytes of responses.
     pub unread: usize,
-    /// The same of one caller.
+    /// Unread bytes per caller.
     pub unread_per_caller: usize,
-    /// Names under which the server is called, besides those of this machine: `name` or `name:port`.
+    /// Accepted values of `Host`, besides the names of this machine: `name` or `name:port`.
     pub hosts: Vec<String>,
-    /// Whose pages may call it, such as `https://console.example.org`.
+    /// Accepted origins, such as `https://console.example.org`.
     pub origins: Vec<String>,
-    /// Its own address for others, such as `https://bus.example.org`.
+    /// Public base URL, such as `https://bus.example.org`; `None` to derive it from the request.
     pub url: Option<String>,
 }
 

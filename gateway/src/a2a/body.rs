@@ -1,4 +1,4 @@
-//! The body of an A2A call, up to its limit and in its time.
+//! Extractor of the body of an A2A call, with a size limit and a deadline.
 
 use std::future::Future;
 use std::ops::Deref;

@@ -1,4 +1,5 @@
-//! One call, whatever it came over: is it offered, is it sound, and then the task service.
+//! One call, whatever its binding: checks that it is offered and valid, then calls the task
+//! service.
 
 use std::sync::Arc;
 
@@ -24,30 +25,30 @@ use crate::bus_api::log::stream::last_seen;
 use crate::observability::trace;
 use a2a_webhooks::{Authorization, HeaderRefused, NotificationToken};
 
-/// Who calls whom, and how.
+/// Caller, agent, version and extensions of one call.
 #[derive(Debug)]
 pub(super) struct CallContext {
     pub(super) caller: TaskCaller,
     pub(super) agent: AgentId,
     pub(super) version: Version,
     pub(super) extensions: Extensions,
-    /// What the caller says is the last event it has seen.
+    /// `Last-Event-ID` of the request.
     last_event: Option<HeaderValue>,
-    /// The server as the caller meets it.
+    /// The base URL as the caller reached it.
     pub(super) location: ServerLocation,
     /// The call names no agent: it is for the host.
     pub(super) for_host: bool,
 }
 
 impl CallContext {
-    /// The number of the last event the caller has seen. Only streams ask.
+    /// The sequence number of the last event the caller has seen; only streams need it.
     fn last_event(&self) -> Result<Option<u64>, Fault> {
         last_seen(self.last_event.as_ref())
             .map_err(|why| Fault::InvalidParams(vec![Violation::new("", Code::NotAllowed, why)]))
     }
 }
 
-/// What a call leads to.
+/// The result of a call.
 pub(super) enum CallOutcome {
     Reply(Reply),
     Card(Value),
@@ -55,7 +56,7 @@ pub(super) enum CallOutcome {
 }
 
 impl A2a {
-    /// Who calls whom; the tenant of 1.0 is an agent, too.
+    /// The context of a call; the tenant of 1.0 is an agent, too.
     pub(super) fn context(
         &self,
         caller: &A2aCaller,
@@ -74,7 +75,7 @@ impl A2a {
             }
             (agent, tenant) => agent.or(tenant).unwrap_or_else(|| self.settings.host.clone()),
         };
-        // People can be written to on the bus, but they do no tasks of A2A.
+        // People receive messages on the bus, but do no A2A tasks.
         if Roster::is_for_people(&agent) {
             return Err(no_such_agent(agent.as_str()));
         }
@@ -96,8 +97,8 @@ impl A2a {
         })
     }
 
-    /// Does it. Whatever is called seldom and holds much is in a box of its own, so that a message
-    /// is not sent in the room that a plan needs.
+    /// Performs the call. Rare branches with large futures are boxed, to keep the future of a
+    /// message small.
     pub(super) async fn perform(
         &self,
         context: &mut CallContext,
@@ -172,7 +173,7 @@ impl A2a {
         }
     }
 
-    /// Objectives and plans are for those who know of them.
+    /// Objectives and plans require the OPT extension.
     async fn opt(
         &self,
         context: &CallContext,
@@ -190,26 +191,26 @@ impl A2a {
         }
     }
 
-    /// What a call speaks: the name of its method shows it, or else its header. Where only one
-    /// version is spoken at all, nobody needs to say it.
+    /// The version of a call: from the name of its method, else from its header, else the only one
+    /// offered.
     pub(super) fn spoken(&self, request: &HttpRequest, shown: Option<Version>) -> Version {
-        // A header that says something else is refused by `check_version`.
-        let said = || said_version(request).ok().flatten();
+        // An invalid header is refused by `check_version`.
+        let stated = || header_version(request).ok().flatten();
         let only = || match self.settings.versions[..] {
             [only] => Some(only),
             _ => None,
         };
-        shown.or_else(said).or_else(only).unwrap_or(Version::UNSAID)
+        shown.or_else(stated).or_else(only).unwrap_or(Version::UNSAID)
     }
 
-    /// What the caller says it speaks, and what its call shows.
+    /// Checks the version of the header and that of the method.
     ///
     /// # Errors
-    /// When one of them is not spoken here.
+    /// When one of them is not offered.
     pub(super) fn check_version(&self, request: &HttpRequest, shown: Version) -> Result<(), Fault> {
-        let said = said_version(request)?;
+        let stated = header_version(request)?;
         let unknown = |version: &Version| !self.settings.versions.contains(version);
-        match said.into_iter().chain([shown]).find(unknown) {
+        match stated.into_iter().chain([shown]).find(unknown) {
             Some(version) => {
                 Err(Fault::VersionNotSupported { version: version.as_str().to_owned() })
             }
@@ -217,7 +218,7 @@ impl A2a {
         }
     }
 
-    /// Whether the call is offered here at all.
+    /// Whether the method is offered.
     fn check(&self, context: &CallContext, method: Method) -> Result<(), Fault> {
         let missing = |uri: &&String| !context.extensions.is_active(uri);
         if let Some(uri) = self.settings.required_extensions.iter().find(missing) {
@@ -234,7 +235,7 @@ impl A2a {
         Ok(())
     }
 
-    /// A message as the task service may have it.
+    /// Validates a message for the task service.
     fn soundly(&self, context: &CallContext, mut send: SendMessage) -> Result<SendMessage, Fault> {
         self.check_media_types(&send.message)?;
         if let Some(push) = send.push.take() {
@@ -246,7 +247,7 @@ impl A2a {
         Ok(send)
     }
 
-    /// A webhook that may be called as far as its URL shows.
+    /// Validates the URL and the headers of a push config.
     fn checked(&self, context: &CallContext, config: PushConfig) -> Result<PushConfig, Fault> {
         let violation = |path: &str, why: String| {
             Fault::InvalidParams(vec![Violation::new(path, Code::NotAllowed, why)])
@@ -274,14 +275,14 @@ impl A2a {
     }
 }
 
-/// What a message wishes of OPT. Where that is not active nobody looks: what a plain client writes
-/// into its metadata is its own affair.
+/// The OPT hints of a message. Without the extension they are ignored: metadata is the client's
+/// own.
 fn hints(context: &CallContext, send: &SendMessage) -> Result<Option<OptHints>, Fault> {
     context.extensions.show_opt().then(|| OptHints::of(&send.message)).transpose()
 }
 
 /// The version that a header or the query names.
-fn said_version(request: &HttpRequest) -> Result<Option<Version>, Fault> {
+fn header_version(request: &HttpRequest) -> Result<Option<Version>, Fault> {
     let header = request.headers().get("a2a-version");
     let header = header.map(|value| value.to_str().unwrap_or("?"));
     let query = request.query_string().split('&').find_map(|pair| {
@@ -295,7 +296,7 @@ pub(super) fn no_such_agent(name: &str) -> Fault {
     Fault::no_such_agent(name)
 }
 
-/// A wish to be told as its owner sees it.
+/// A push config as its owner sees it.
 fn shown(config: PushConfig) -> PushConfig {
     PushConfig { legacy: false, progress: false, opt: false, ..config }
 }

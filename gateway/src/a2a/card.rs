@@ -24,24 +24,24 @@ use crate::auth::A2aCaller;
 use crate::auth::tokens::TokenRegistry;
 use crate::problem::{agent_id, problem, refuse};
 
-/// How long a card may be kept without asking.
+/// `max-age` of a card.
 const MAX_AGE_SECONDS: u32 = 60;
-/// How many agents an extended card lists.
+/// Agents per extended card.
 const AGENTS_LISTED: usize = 100;
-/// In an extended card: the agents that its caller may give tasks.
+/// Metadata of an extended card: the agents that its caller may give tasks.
 const AGENTS_EXTENSION: &str = "urn:openclaw:a2a:agents:v1";
-/// In an extended card: how much its caller may send.
+/// Metadata of an extended card: the rate limits of its caller.
 const LIMITS_EXTENSION: &str = "urn:openclaw:a2a:limits:v1";
 
 #[get("/.well-known/agent-card.json")]
 pub(crate) async fn host_card(request: HttpRequest, a2a: web::Data<A2a>) -> HttpResponse {
-    // Everybody may know that there is a server, and how to speak with it.
+    // Public: a client needs it to learn how to call the server.
     let host = a2a.settings.host.clone();
     let view = a2a.view(&host).await;
     let location = ServerLocation::of(&a2a, &request);
     let card = |location: &ServerLocation| a2a.card(&host, view.as_ref(), true, location).hybrid();
     let mut response = served(&request, &card(&location));
-    // By whatever name the server is called, its card is the same.
+    // The revision does not depend on the name under which the server is called.
     let anywhere = ServerLocation { base_url: String::new(), ..location };
     let digest = Sha256::digest(card(&anywhere).to_string().as_bytes());
     let since = a2a.revision.since(digest.into(), SystemTime::now());
@@ -51,7 +51,7 @@ pub(crate) async fn host_card(request: HttpRequest, a2a: web::Data<A2a>) -> Http
     response
 }
 
-// The base of an agent shows its card too: clients are given it and are told to look there.
+// The base of an agent serves its card too, because clients are given that URL.
 #[routes]
 #[get("/agents/{id}/.well-known/agent-card.json")]
 #[get("/agents/{id}")]
@@ -71,8 +71,8 @@ pub(crate) async fn agent_card(
     Ok(served(&request, &card.hybrid()))
 }
 
-/// Where a client looks that was given the base of an agent without a slash at its end: the last
-/// part of the base is lost on the way, and with it the agent.
+/// Where a client looks that was given the base of an agent without a trailing slash: the last
+/// segment of the base, the agent, is lost when the URL is resolved.
 pub(super) const NO_AGENTS_CARD: &str = "/agents/.well-known/agent-card.json";
 
 pub(super) fn no_agents_card() -> HttpResponse {
@@ -97,29 +97,29 @@ fn served(request: &HttpRequest, card: &Value) -> HttpResponse {
     if is_known { response.finish() } else { response.content_type("application/json").body(body) }
 }
 
-/// What a card says about the server, as this caller meets it.
+/// Properties of the server in a card, as this caller reaches it.
 #[derive(Debug)]
 pub(super) struct ServerLocation {
     base_url: String,
-    /// Callers must show a token; the first may have been made since the start.
+    /// Tokens are required; the first may have been created since the start.
     secured: bool,
 }
 
 impl ServerLocation {
     pub(super) fn of(a2a: &A2a, request: &HttpRequest) -> Self {
-        let ring = request.app_data::<web::Data<TokenRegistry>>();
-        let secured = a2a.settings.secured || ring.is_some_and(|ring| ring.has_tokens());
+        let tokens = request.app_data::<web::Data<TokenRegistry>>();
+        let secured = a2a.settings.secured || tokens.is_some_and(|tokens| tokens.has_tokens());
         Self { base_url: base_url(a2a, request), secured }
     }
 }
 
-/// Where the caller reaches this server.
+/// The base URL as the caller reached it.
 fn base_url(a2a: &A2a, request: &HttpRequest) -> String {
     if let Some(url) = &a2a.settings.url {
         return url.trim_end_matches('/').to_owned();
     }
     let scheme = if a2a.settings.tls { "https" } else { "http" };
-    // The guard has checked it.
+    // Already checked by the guard.
     let host = request.headers().get("host").and_then(|host| host.to_str().ok());
     let host = host.or_else(|| request.uri().authority().map(|authority| authority.as_str()));
     format!("{scheme}://{}", host.unwrap_or("127.0.0.1"))
@@ -133,7 +133,7 @@ impl A2a {
         self.bus.agent(agent.clone()).await
     }
 
-    /// The card for callers who are known: what else the directory says.
+    /// The extended card, with what the directory lists for the caller.
     pub(super) async fn extended_card(&self, context: &CallContext) -> Result<Value, Fault> {
         if !context.location.secured {
             return Err(match context.version {
@@ -168,7 +168,7 @@ impl A2a {
         Ok(card.hybrid())
     }
 
-    /// The agents behind the host that its caller may give tasks: a skill each, and where it is.
+    /// Adds the agents that the caller may give tasks: a skill each, with its URL.
     fn add_agents(&self, card: &mut AgentCard, location: &ServerLocation, reach: &Reach) {
         let base = &location.base_url;
         let agents = reach.agents.iter().filter(|(agent, _)| *agent != self.settings.host);
@@ -239,7 +239,7 @@ impl A2a {
             let text = "Takes a task in plain text and answers with what came of it.";
             card = card.skill(Skill::new("tasks", "Tasks", text, &["tasks"]));
         }
-        // The card says the same; some clients read the skill alone.
+        // Repeats the card's own modes; some clients read only the skill.
         for skill in &mut card.skills {
             skill.input_modes.clone_from(&card.default_input_modes);
             skill.output_modes.clone_from(&card.default_output_modes);
@@ -251,7 +251,7 @@ impl A2a {
     }
 }
 
-/// How much the caller may send.
+/// The rate limits of the caller.
 fn limits(reach: &Reach) -> Extension {
     let rates = &reach.rates;
     Extension {

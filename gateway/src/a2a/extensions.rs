@@ -1,5 +1,5 @@
-//! Which extensions are offered, which of them a caller activates, the header that says so, and
-//! what a caller does not see of the others.
+//! A2A extensions: declares, activates and reports them, and removes from responses what belongs to
+//! inactive ones.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use a2a_protocol::wire::Version;
 use actix_web::HttpRequest;
 use actix_web::http::header::{HeaderName, HeaderValue};
 
-/// How many a request may name; the rest is not looked at.
+/// Extensions read per request; further ones are ignored.
 const MOST: usize = 32;
 
-/// Those that the server has whether it requires them or not.
+/// Extensions that the server has whether required or not.
 const OWN: [&str; 2] = [PROGRESS_EXTENSION, OPT_EXTENSION];
 
 /// The extensions as a card declares them; `required` are those that every caller must activate.
@@ -44,10 +44,10 @@ const HEADERS: [HeaderName; 2] =
     [HeaderName::from_static("a2a-extensions"), HeaderName::from_static("x-a2a-extensions")];
 
 impl Extensions {
-    /// Those that the request names and the server knows: its own, and those it requires.
+    /// The known extensions among those the request names.
     pub(super) fn of(request: &HttpRequest, required: &[String]) -> Self {
         let headers = request.headers();
-        // 0.3 puts an X before it; both are read from everybody.
+        // 0.3 uses the prefix `X-`; both are accepted for either version.
         let named = HEADERS.into_iter().flat_map(|name| headers.get_all(name));
         let used = HEADERS.map(|name| headers.contains_key(&name).then_some(name));
         let named_in = match used {
@@ -65,22 +65,22 @@ impl Extensions {
         Self { active, named_in }
     }
 
-    /// Whether this one is activated.
+    /// Whether this one is active.
     pub(super) fn is_active(&self, uri: &str) -> bool {
         self.active.iter().any(|active| active == uri)
     }
 
-    /// Whether the caller wants to know how far its tasks are.
+    /// Whether progress is active.
     pub(super) fn show_progress(&self) -> bool {
         self.is_active(PROGRESS_EXTENSION)
     }
 
-    /// Whether the caller wants to know of objectives and plans.
+    /// Whether OPT is active.
     pub(super) fn show_opt(&self) -> bool {
         self.is_active(OPT_EXTENSION)
     }
 
-    /// A message that wishes for an objective activates OPT without a header.
+    /// A message with OPT hints activates OPT without a header.
     pub(super) fn activate_for(&mut self, operation: &Operation) {
         let (Operation::SendMessage(send) | Operation::StreamMessage(send)) = operation else {
             return;
@@ -93,7 +93,7 @@ impl Extensions {
         }
     }
 
-    /// An answer without what the caller has not asked for.
+    /// Removes from a reply what belongs to inactive extensions.
     pub(super) fn veiled(&self, mut reply: Reply) -> Reply {
         if !self.show_progress() {
             reply.hide_extension(PROGRESS_EXTENSION);
@@ -101,10 +101,8 @@ impl Extensions {
         if self.show_opt() { reply } else { reply.without_opt() }
     }
 
-    /// An event without what the caller has not asked for; `None` if nothing is left of it.
-    ///
-    /// The last event of a stream says that it is the last, and clients of 0.3 wait for that: it is
-    /// never left out if there is a task in it.
+    /// Removes from an event what belongs to inactive extensions; `None` if nothing is left.
+    /// || The final event is kept if it has a task, because clients of 0.3 wait for it.
     pub(super) fn shown<'a>(
         &self,
         event: &'a StreamEvent,
@@ -122,8 +120,8 @@ impl Extensions {
         Some(if self.show_progress() { event } else { without_progress(event) })
     }
 
-    /// The header of the answer, under the name that the caller used (where it used both, that of
-    /// its version); none when nothing is activated.
+    /// The response header, under the name that the caller used, or that of its version if it used
+    /// both; `None` when no extension is active.
     pub(super) fn header(&self, version: Version) -> Option<(HeaderName, HeaderValue)> {
         if self.active.is_empty() {
             return None;
@@ -137,7 +135,7 @@ impl Extensions {
     }
 }
 
-/// Copies only what has progress in it.
+/// Copies only what has progress.
 pub(super) fn without_progress(event: Cow<'_, StreamEvent>) -> Cow<'_, StreamEvent> {
     match event {
         Cow::Borrowed(event) => event.without_extension(PROGRESS_EXTENSION),

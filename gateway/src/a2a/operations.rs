@@ -43,7 +43,7 @@ fn cards(schemas: &mut SchemaGenerator) -> Vec<Operation> {
     ]
 }
 
-/// The calls and answers of JSON-RPC.
+/// The schemas of JSON-RPC requests and responses.
 pub(crate) fn schemas() -> Map<String, Value> {
     let mut names: Vec<&str> = Vec::new();
     for &method in Method::ALL {
@@ -117,7 +117,7 @@ fn http(
         Version::V1_0 => ("A2A 1.0", ""),
         Version::V0_3 => ("A2A 0.3", "V03"),
     };
-    // Subscribing has two verbs, and an id is there once.
+    // Subscribing has two verbs, and operation ids are unique.
     let by = if method == Method::Subscribe && verb == "POST" { "ByPost" } else { "" };
     let id = format!("a2a{name}{by}{mark}{suffix}");
     let media = rest::media_type(version);

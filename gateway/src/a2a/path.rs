@@ -1,22 +1,22 @@
-//! Which agent and which version a path means.
+//! Parses agent and version from the path of an HTTP+JSON call.
 
 use a2a_protocol::AgentId;
 use a2a_protocol::wire::Version;
 
-/// What a path says before its last words.
+/// The prefix of a path, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct A2aPath<'a> {
-    /// Whose it is; the host's own without a name.
+    /// The agent; `None` for the host's own.
     pub(super) agent: Option<AgentId>,
     pub(super) version: Version,
-    /// What follows, still with its percent signs.
+    /// The rest of the path, percent-encoded.
     pub(super) rest: &'a str,
 }
 
-/// Words with which a path of the host itself begins.
+/// First segments of the host's own paths.
 const OWN: &[&str] = &["message:send", "message:stream", "tasks", "extendedAgentCard"];
 
-/// Reads a path such as `/agents/tim/v1/tasks`; `None` when it is nothing of A2A.
+/// Parses a path such as `/agents/tim/v1/tasks`; `None` when it is no A2A path.
 pub(super) fn parse(path: &str) -> Option<A2aPath<'_>> {
     let path = path.strip_prefix('/')?;
     let (first, after) = path.split_once('/').unwrap_or((path, ""));

@@ -1,6 +1,5 @@
-//! The pump: calls webhooks for what happened to tasks, in order for each, until they answer or
-//! are given up. What is to be called stands in the task store, so a crash loses nothing; a call
-//! may be made twice.
+//! Push dispatcher: delivers the outbox of the task store to webhooks, in order for each, with
+//! retries. The outbox is durable, so a crash loses nothing; a notification may be sent twice.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -21,14 +20,14 @@ use super::call::secrets;
 use super::extensions::without_progress;
 use a2a_webhooks::{Call, CallEnd, ContentType, Next, NotificationId, Webhooks, next};
 
-/// How many more calls are looked for than are being made.
+/// Calls looked up beyond those in flight.
 const LOOK_AHEAD: usize = 128;
-/// The longest wait before looking again without having heard anything.
+/// Longest wait between two polls of the outbox without a notification.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// The same while calls are being made.
+/// The same while calls are in flight.
 const WHILE_CALLING: Duration = Duration::from_secs(1);
 
-/// Calls webhooks as long as it runs.
+/// Delivers push notifications as long as it runs.
 pub struct PushDispatcher {
     tasks: TaskSystem,
     webhooks: Arc<Webhooks>,
@@ -62,7 +61,7 @@ impl PushDispatcher {
                     match done {
                         Ok(outbox) => drop(calling.remove(&outbox)),
                         Err(error) => {
-                            // Which one it was is not known; all that are due are looked at again.
+                            // Which call panicked is unknown; all that are due are looked up again.
                             tracing::error!(%error, "a call of a webhook broke off");
                             calls.abort_all();
                             while calls.join_next().await.is_some() {}
@@ -86,7 +85,7 @@ impl PushDispatcher {
     }
 }
 
-/// One call, and what follows from it.
+/// Performs one call and records its outcome.
 async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: Due) {
     let Some(call) = call(tasks, &due).await else {
         return tasks.push_done(due.outbox).await;
@@ -97,7 +96,7 @@ async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: Due) {
     };
     let attempt = due.attempts + 1;
     let trace = call.trace.as_ref().map(|trace| display(trace.id()));
-    // The last bits of a version 7 are chance.
+    // The last bits of a version 7 UUID are random.
     let random = (Uuid::now_v7().as_u128() & u128::from(u32::MAX)) as u32;
     match next(attempt, &error, webhooks.settings(), random) {
         Next::Retry { after } => {
@@ -120,8 +119,8 @@ async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: Due) {
     }
 }
 
-/// The call for an event; `None` when its task is gone, the secrets cannot be sent, or the event
-/// is not for whoever wished to be told.
+/// The call for an event; `None` when its task is gone, the secrets cannot be sent, or the event is
+/// not visible to the owner of the push config.
 async fn call(tasks: &TaskSystem, due: &Due) -> Option<Call> {
     let version = if due.config.legacy { Version::V0_3 } else { Version::V1_0 };
     let stored = tasks.whole(due.task).await.ok()?;
@@ -138,7 +137,7 @@ async fn call(tasks: &TaskSystem, due: &Due) -> Option<Call> {
     }
     let body = push_body(version, &event, &task);
     let (authorization, token) = secrets(&due.config).ok()?;
-    // The same for every attempt, so that a receiver can tell a repeat.
+    // The same for every attempt, so that a receiver can detect repetitions.
     let id = Uuid::from_u128(due.task.as_uuid().as_u128() ^ u128::from(due.outbox));
     Some(Call {
         id: NotificationId(id),

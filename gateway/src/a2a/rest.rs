@@ -1,4 +1,4 @@
-//! HTTP+JSON: whatever no other route takes may be a call of A2A.
+//! HTTP+JSON binding: the fallback for every path that no other route has.
 
 use a2a_actors::tasks::Happened;
 use a2a_protocol::fault::Fault;
@@ -19,7 +19,7 @@ use crate::admission::quota::{Quotas, Share};
 use crate::auth::A2aCaller;
 use crate::problem::{no_such_path, problem};
 
-/// Takes what no other route takes.
+/// Fallback of the routes.
 pub(crate) async fn anything(
     request: HttpRequest,
     payload: web::Payload,
@@ -44,7 +44,7 @@ pub(crate) async fn anything(
     call.run(path.version, path.agent.clone(), &route, &body).await
 }
 
-/// Whether JSON-RPC is spoken there; with its own verb the call would not come here.
+/// Whether this is a JSON-RPC path; a POST would have matched its route.
 fn is_for_rpc(path: &str) -> bool {
     let of_agent = path.strip_prefix("/agents/").and_then(|path| path.strip_suffix("/a2a"));
     path == "/a2a" || of_agent.is_some_and(|agent| !agent.is_empty() && !agent.contains('/'))
@@ -87,7 +87,7 @@ impl RestCall<'_> {
             Ok(context) => context,
             Err(fault) => return Ok(failed(version, &fault)),
         };
-        // First of all: what finds no share has changed nothing.
+        // Taken first: a refusal must not change anything.
         let share = match sse::stream_share(route.method, self.quotas, self.caller) {
             Ok(share) => share,
             Err(fault) => return Ok(failed(version, &fault)),

@@ -1,19 +1,19 @@
-//! Since when something is as it is, as far as this process knows. Knows nothing of what it is.
+//! Last-modified time of a value, derived from changes of its digest.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// The clock that dates answers may be behind by so much; no change may be later than its answer.
+use parking_lot::Mutex;
+/// Clock skew against the `Date` header; no modification may be later than its response.
 const CLOCK: Duration = Duration::from_secs(1);
 
-/// What it was when it was last looked at, and since when.
+/// The last digest, and since when it is current.
 #[derive(Debug, Default)]
 pub(super) struct Revision(Mutex<Option<([u8; 32], SystemTime)>>);
 
 impl Revision {
     /// Since when it has this digest.
     pub(super) fn since(&self, digest: [u8; 32], now: SystemTime) -> SystemTime {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         match *known {
             Some((old, since)) if old == digest => since,
             _ => {

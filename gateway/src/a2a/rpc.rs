@@ -1,4 +1,4 @@
-//! JSON-RPC: `POST /a2a` for the host's own agent, `POST /agents/{id}/a2a` for any.
+//! JSON-RPC binding: `POST /a2a` for the host's own agent, `POST /agents/{id}/a2a` for any.
 
 use a2a_actors::tasks::Happened;
 use a2a_protocol::AgentId;
@@ -19,7 +19,7 @@ use crate::admission::quota::Quotas;
 use crate::auth::A2aCaller;
 use crate::problem::agent_id;
 
-// Some clients put a slash behind the URL of the card.
+// Some clients append a slash to the URL of the card.
 #[routes]
 #[post("/a2a")]
 #[post("/a2a/")]
@@ -70,7 +70,7 @@ async fn call(
     let session = RpcRequest { a2a, quotas, who, request, agent };
     match jsonrpc::parse(body, a2a.settings.batch) {
         Err(refusal) => Ok(text(jsonrpc::refusal(Id::NULL, &refusal), None)),
-        // In a box: what wraps this call moves it about, and it is thousands of bytes.
+        // Boxed: the future has thousands of bytes and would be moved several times.
         Ok(Incoming::One(item)) => who.while_good(Box::pin(session.one(item))).await,
         Ok(Incoming::Batch(items)) => {
             let answers = items.into_iter().map(|item| Box::pin(session.batched(item)));
@@ -99,14 +99,14 @@ impl RpcRequest<'_> {
             Ok(request) => request,
             Err(refused) => return text(jsonrpc::refusal(refused.id, &refused.refusal), None),
         };
-        // A2A asks for an id in every call. One without it is a notification and done in
-        // silence; only that it is no sound call at all is said.
+        // A2A requires an id in every call. One without it is a notification: performed, and only
+        // answered if it is invalid.
         let id = request.id.unwrap_or(Id::NULL);
         let Some((shown, method)) = Method::from_rpc_name(&request.method) else {
             return text(jsonrpc::refusal(id, &self.unknown(&request)), None);
         };
         let version = self.a2a.spoken(self.request, shown);
-        // First of all: what finds no share has changed nothing.
+        // Taken first: a refusal must not change anything.
         let share = match sse::stream_share(method, self.quotas, self.who) {
             Ok(share) => share,
             Err(fault) => return text(jsonrpc::fault(version, id, &fault), None),
@@ -141,7 +141,7 @@ impl RpcRequest<'_> {
                 let body = jsonrpc::fault(version, id, &fault);
                 let streams = method.streams() && version == Version::V0_3;
                 if streams && self.wants_events() {
-                    // Clients of 0.3 that ask for a stream read nothing else.
+                    // Clients of 0.3 that asked for a stream read only events.
                     return sse::one_event(&body);
                 }
                 text(body, extensions)
@@ -149,7 +149,7 @@ impl RpcRequest<'_> {
         }
     }
 
-    /// Whether the caller asks for a stream and says so.
+    /// Whether the caller accepts an event stream.
     fn wants_events(&self) -> bool {
         let accept = self.request.headers().get_all("accept");
         let mut accept = accept.filter_map(|value| value.to_str().ok());
@@ -160,7 +160,7 @@ impl RpcRequest<'_> {
         Refusal::method_not_found(&request.method, &self.a2a.settings.versions)
     }
 
-    /// A call of a batch; no answer to a notification.
+    /// A call of a batch; `None` for a notification.
     async fn batched(&self, item: Item<'_>) -> Option<String> {
         let request = match item {
             Ok(request) => request,

@@ -1,7 +1,7 @@
-//! Events of a task as a stream of server-sent events.
+//! Events of a task as server-sent events.
 //!
-//! A reader that does not read is not waited for: what waits for it is bounded, then it is cut
-//! off, and it can ask on with the `id` of the last event it got.
+//! The buffer of a reader is bounded: one that stalls is disconnected, and can resume with the `id`
+//! of the last event it got.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -19,17 +19,17 @@ use crate::admission::connections::until_left;
 use crate::admission::quota::{Quotas, Share};
 use crate::auth::A2aCaller;
 
-/// A comment, which readers pass over.
+/// A comment, which readers ignore.
 const STILL_HERE: Bytes = Bytes::from_static(b": still here\n\n");
 
-/// A stream that is open.
+/// An open stream.
 pub(super) struct EventStream<W> {
     events: TaskStream,
-    /// Makes the data of an event; none for one that the caller does not see.
+    /// Serializes an event; `None` for one that is not visible to the caller.
     write: W,
     keep_alive: Duration,
     over: bool,
-    /// Ends when the caller has left, or is let in no longer.
+    /// Resolves when the caller has left or its token is revoked.
     left: Pin<Box<dyn Future<Output = ()>>>,
     _share: Option<Share>,
 }
@@ -70,7 +70,7 @@ impl<W: Fn(&Happened) -> Option<String> + 'static> EventStream<W> {
                 match (self.write)(&happened) {
                     Some(data) => Some(format!("id: {}\ndata: {data}\n\n", happened.number).into()),
                     None if happened.last => None,
-                    // Else one who sees none of many events would hear nothing at all.
+                    // A caller that sees none of many events still needs a keep-alive.
                     None => Some(STILL_HERE),
                 }
             }
@@ -78,7 +78,7 @@ impl<W: Fn(&Happened) -> Option<String> + 'static> EventStream<W> {
     }
 }
 
-/// A share among the open streams, if the call leads to one.
+/// A share of the open streams, if the method streams.
 pub(super) fn stream_share(
     method: Method,
     quotas: &Quotas,
@@ -90,7 +90,7 @@ pub(super) fn stream_share(
     Ok(Some(quotas.streams.take(caller.counted_as(), 1)?))
 }
 
-/// A stream that is over after this.
+/// A stream with a single event.
 pub(super) fn one_event(data: &str) -> HttpResponse {
     let mut response = HttpResponse::Ok();
     as_stream(&mut response).body(format!("data: {data}\n\n"))
@@ -103,7 +103,7 @@ fn as_stream(response: &mut HttpResponseBuilder) -> &mut HttpResponseBuilder {
         .insert_header(("x-accel-buffering", "no"))
 }
 
-/// A response that goes on until the task rests or the reader leaves.
+/// A streaming response, until the task is at rest or the reader leaves.
 pub(super) fn response<W: Fn(&Happened) -> Option<String> + 'static>(
     mut response: HttpResponseBuilder,
     open: EventStream<W>,

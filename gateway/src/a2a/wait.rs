@@ -1,5 +1,5 @@
-//! Calls of A2A that wait for an event: they hold a share of the waiting calls and end when their
-//! client has gone.
+//! A2A calls that wait for an event: they hold a share of the waiting calls and end when their
+//! client leaves.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::admission::quota::Quotas;
 use crate::admission::waiting_call::WaitingCall;
 use crate::auth::A2aCaller;
 
-/// So long after a call began its client may still have closed its half of the connection: some
-/// do so once they have sent a request, and read the answer on the other half.
+/// Grace after the begin of a call: some clients close their sending half once the request is sent,
+/// and read the response on the other.
 const HALF_CLOSED: Duration = Duration::from_millis(100);
 
-/// Who calls, over what, and what may be held.
+/// Caller, request and quotas of one call.
 pub(super) struct WaitingCaller<'a> {
     pub(super) who: &'a A2aCaller,
     pub(super) request: &'a HttpRequest,
     pub(super) quotas: &'a Quotas,
 }
 
-/// Whether the caller asks to have the answer only after something has happened.
+/// Whether the operation waits for an event.
 fn waits(operation: &Operation) -> bool {
     match operation {
         Operation::SendMessage(send) => !send.return_immediately,
@@ -37,7 +37,7 @@ fn waits(operation: &Operation) -> bool {
 }
 
 impl A2a {
-    /// [`A2a::perform`], within what the caller may hold and for as long as it is there.
+    /// [`A2a::perform`] within the quotas of the caller, until it leaves.
     pub(super) async fn perform_for(
         &self,
         caller: &WaitingCaller<'_>,
@@ -47,7 +47,7 @@ impl A2a {
         if !waits(&operation) {
             return self.perform(context, operation).await;
         }
-        // First of all: what finds no share has changed nothing.
+        // Taken first: a refusal must not change anything.
         let waiting = WaitingCall::begin(caller.request, caller.quotas, caller.who.counted_as())?;
         let done = waiting.run_from(HALF_CLOSED, self.perform(context, operation)).await;
         done.unwrap_or_else(|gone| {

@@ -1,5 +1,5 @@
-//! Bodies on their way in and out: one that must come in time, one that is watched until it is
-//! taken.
+//! Bodies: request bodies with a deadline, and response bodies that track how their reader consumes
+//! them.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,13 +18,13 @@ use tokio::time::Sleep;
 use crate::admission::connections::ActiveRequest;
 use crate::admission::quota::Share;
 
-/// Bytes of an answer that are handed over at once. All of a larger one would be copied as a whole, and
-/// nothing would show that a reader takes it bit by bit.
+/// Bytes of a response passed to the server at once. A larger chunk would be copied whole and hide
+/// a reader that takes it slowly.
 const PIECE: usize = 64 << 10;
-/// How often a stream of HTTP/2 is asked whether its client has reset it: nothing says so.
+/// How often an HTTP/2 stream is polled for a reset, which the library does not notify.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A request's body that must come in time.
+/// A request body with a deadline.
 pub(super) struct TimedBody {
     incoming: RequestStream,
     longest: Duration,
@@ -32,13 +32,12 @@ pub(super) struct TimedBody {
     late: Option<Pin<Box<Sleep>>>,
 }
 
-/// The incoming half of a request, shared between what reads the body and what watches for its
-/// end.
+/// The incoming half of a request, shared by the reader of the body and the watcher of its end.
 #[derive(Clone)]
 pub(crate) struct RequestStream(Rc<RefCell<Payload>>);
 
 impl TimedBody {
-    /// The same body, if it comes within this time, and its incoming half.
+    /// Wraps the body with a deadline; also its incoming half, if there is a body.
     pub(super) fn within(longest: Duration, payload: Payload) -> (Payload, Option<RequestStream>) {
         match payload {
             Payload::None => (Payload::None, None),
@@ -57,8 +56,8 @@ impl RequestStream {
         Pin::new(&mut *self.0.borrow_mut()).poll_next(cx)
     }
 
-    /// Ends when the client has reset the stream. Only for a call that reads no more of its body:
-    /// what comes of it is thrown away.
+    /// Resolves when the client resets the stream. Only for a call that reads no more of its body:
+    /// further chunks are discarded.
     pub(crate) async fn until_reset(&self) {
         let mut ticks = tokio::time::interval(LOOK);
         loop {
@@ -91,18 +90,18 @@ impl Stream for TimedBody {
     }
 }
 
-/// The body of an answer, which keeps its connection open while it lasts. It is handed over in
-/// pieces, so that one that is not taken shows.
+/// Response body that keeps its connection busy while it lasts and is written in chunks, so that a
+/// stalled reader is detected.
 pub struct TrackedBody {
     body: BoxBody,
-    /// What is left of a larger piece.
+    /// Rest of a larger chunk.
     rest: Bytes,
-    /// The most that is handed over at once: a stream has pieces of its own.
+    /// Largest chunk; unlimited for streams, which have chunks of their own.
     piece: usize,
     connection: Option<ActiveRequest>,
-    /// Bytes that were handed over to be written.
+    /// Bytes that were passed to the server to write.
     handed: usize,
-    /// What is not taken yet, as the caller is charged for it.
+    /// Unread bytes charged to the caller; `None` for small responses and streams.
     unread: Option<Share>,
 }
 
@@ -132,13 +131,13 @@ impl MessageBody for TrackedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Self::Error>>> {
         let this = &mut *self;
-        // The server asks for more only when it has got rid of what it had.
+        // The server polls again only when it has written the chunk before.
         if let Some(connection) = &mut this.connection {
             connection.taken();
         }
         let taken = std::mem::take(&mut this.handed);
         if let Some(unread) = this.unread.as_mut().filter(|_| taken > 0) {
-            unread.give_back(taken);
+            unread.release(taken);
         }
         if this.rest.is_empty() {
             match ready!(Pin::new(&mut this.body).poll_next(cx)) {

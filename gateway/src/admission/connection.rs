@@ -1,28 +1,29 @@
-//! One connection: what is under way on it, since when it does nothing, and its end.
+//! State of one TCP connection: requests in flight, idle time, unwritten chunks, and its end.
 
 use std::io::ErrorKind;
 use std::net::Shutdown;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use actix_web::rt::net::TcpStream;
+use parking_lot::{Mutex, MutexGuard};
 use socket2::{SockRef, Socket};
 use tokio::io::Interest;
 
 use super::connections::milliseconds;
 
-/// One connection.
+/// One TCP connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// A second handle, by which it can be closed and its end is noticed. Gone with the connection.
+    /// A second handle to the socket, to close it and to detect that the peer left.
     handle: Mutex<Handle>,
-    /// Requests that are being answered, streams included.
+    /// Requests in flight, streams included.
     busy: AtomicUsize,
-    /// Requests that were one too many.
+    /// Requests refused because too many were in flight.
     refused: AtomicUsize,
     closed: AtomicBool,
-    /// When it last began or ended an answer, in milliseconds since the server began.
+    /// When it last began or ended a response, in milliseconds since the server started.
     since: AtomicU64,
     untaken: Mutex<Untaken>,
     begun: Instant,
@@ -32,27 +33,27 @@ pub(crate) struct Connection {
 /// A second handle to the socket.
 #[derive(Debug)]
 enum Handle {
-    /// The runtime knows nothing of it: most connections never need that.
+    /// Not registered with the runtime, which most connections never need.
     Plain(Socket),
-    /// The runtime watches it.
+    /// Registered with the runtime.
     Watched(Arc<TcpStream>),
-    /// The runtime would not take it.
+    /// The runtime refused to register it.
     Lost,
 }
 
-/// Pieces of answers that were handed over to be written and are not taken yet.
+/// Chunks of responses that were passed on and are not written yet.
 #[derive(Debug, Default)]
 struct Untaken {
     next: u64,
-    /// The number of the answer, and since when.
+    /// The number of the chunk, and since when it waits, in milliseconds since the server started.
     pieces: Vec<(u64, u64)>,
 }
 
-/// While this lives, the connection has an answer under way.
+/// Guard of one request in flight on the connection.
 #[derive(Debug)]
 pub(crate) struct ActiveRequest {
     connection: Arc<Connection>,
-    /// The number of this answer while a piece of it is not taken.
+    /// The number of its chunk that is not written yet; `None` when all are.
     untaken: Option<u64>,
 }
 
@@ -70,39 +71,39 @@ impl Connection {
         }
     }
 
-    /// Keeps it open as long as the answer lives; also how many requests are under way with it.
+    /// Registers a request in flight; also how many there are with it.
     pub(crate) fn begin(self: &Arc<Self>) -> (ActiveRequest, usize) {
         let before = self.busy.fetch_add(1, Relaxed);
         (ActiveRequest { connection: Arc::clone(self), untaken: None }, before + 1)
     }
 
-    /// Requests that are being answered.
+    /// Requests in flight.
     pub(super) fn busy(&self) -> usize {
         self.busy.load(Relaxed)
     }
 
-    /// When it last began to do nothing, in milliseconds since the server began.
+    /// When it last became idle, in milliseconds since the server started.
     pub(super) fn since(&self) -> u64 {
         self.since.load(Relaxed)
     }
 
-    /// Since when the piece has waited that has waited longest to be taken.
+    /// Since when the oldest unwritten chunk waits.
     pub(super) fn untaken_since(&self) -> Option<u64> {
         self.untaken().pieces.iter().map(|(_, since)| *since).min()
     }
 
     fn untaken(&self) -> MutexGuard<'_, Untaken> {
-        self.untaken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.untaken.lock()
     }
 
-    /// How many requests have been one too many, this one included.
+    /// Counts a refused request; how many there are with it.
     pub(super) fn note_refusal(&self) -> usize {
         self.refused.fetch_add(1, Relaxed) + 1
     }
 
     pub(super) fn close(&self) {
         self.closed.store(true, Relaxed);
-        // It fails when the other end was faster, and then there is nothing to do.
+        // Fails when the peer closed it first.
         let _ = match &*self.handle() {
             Handle::Plain(socket) => socket.shutdown(Shutdown::Both),
             Handle::Watched(stream) => SockRef::from(&**stream).shutdown(Shutdown::Both),
@@ -111,10 +112,10 @@ impl Connection {
     }
 
     fn handle(&self) -> MutexGuard<'_, Handle> {
-        self.handle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.handle.lock()
     }
 
-    /// The handle as the runtime watches it.
+    /// The handle, registered with the runtime.
     fn watched(&self) -> Option<Arc<TcpStream>> {
         let mut handle = self.handle();
         if let Handle::Plain(_) = &*handle
@@ -133,24 +134,24 @@ impl Connection {
         self.closed.load(Relaxed)
     }
 
-    /// Ends when the other end has closed it, or its half of it.
+    /// Resolves when the peer has closed the connection, or its half of it.
     pub(super) async fn until_closed(&self) {
         while let Some(watched) = self.watched() {
             let Ok(ready) = watched.ready(Interest::READABLE).await else { break };
             if ready.is_read_closed() {
                 return;
             }
-            // Something came, which is for the server to read: on to what comes next.
+            // Bytes arrived, which are for the server to read: wait for the next event.
             let not_ours = || Err::<(), _>(ErrorKind::WouldBlock.into());
             let _ = watched.try_io(Interest::READABLE, not_ours);
         }
-        // The next bytes that cannot be written to it will show that it is gone.
+        // A later write will fail and show that the peer is gone.
         std::future::pending().await
     }
 }
 
 impl ActiveRequest {
-    /// A piece of the answer is handed over to be written.
+    /// A chunk of the response was passed on to be written.
     pub(crate) fn hand_over(&mut self) {
         let now = milliseconds(self.connection.begun.elapsed());
         let mut untaken = self.connection.untaken();
@@ -160,7 +161,7 @@ impl ActiveRequest {
         self.untaken = Some(number);
     }
 
-    /// The last piece was taken: there is room for another.
+    /// The last chunk was written: another one may follow.
     pub(crate) fn taken(&mut self) {
         if let Some(number) = self.untaken.take() {
             self.connection.untaken().pieces.retain(|(other, _)| *other != number);

@@ -1,47 +1,48 @@
-//! The connections that are open: prepared when they are made, closed when they do nothing, when
-//! an answer on them is not taken, or when there are too many.
+//! Registry of open connections: sets socket options, evicts idle ones at the limit, closes idle
+//! and stalled ones.
 //!
-//! The server's own clocks watch the first head of a connection and the time between requests.
-//! They stop at the first byte of a later head, so a client that sends half of one could stay for
-//! ever. No clock of the library watches an answer that HTTP/2 flow control holds back. Both are
-//! found here.
+//! The timers of the HTTP library cover the first head of a connection and the time between
+//! requests. They stop at the first byte of a later head, so a client that sends half of one could
+//! stay for ever. None covers a response that HTTP/2 flow control holds back. Both are detected
+//! here.
 //!
-//! Nor does the server notice that a reader has left while there is nothing to write to it; what
-//! waits on behalf of one asks here ([`until_left`]).
+//! Nor does the library detect that a reader left while nothing is written to it; calls that wait
+//! use [`until_left`].
 
 use std::any::Any;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use actix_tls::accept::rustls_0_23::TlsStream;
 use actix_web::dev::Extensions;
 use actix_web::rt::net::TcpStream;
 use actix_web::{HttpMessage, HttpRequest};
+use parking_lot::{Mutex, MutexGuard};
 use socket2::SockRef;
 
 use super::body::RequestStream;
 pub(crate) use super::connection::{ActiveRequest, Connection};
 use crate::HttpSettings;
 
-/// Requests that one connection may have under way. HTTP/1 has one at a time; HTTP/2 clients count
-/// on 100 unless a server says otherwise, and the library lets us say nothing.
+/// Requests in flight per connection. HTTP/1 has one at a time; HTTP/2 clients assume 100 unless a
+/// server announces another limit, which the library cannot.
 pub(crate) const REQUESTS_PER_CONNECTION: usize = 100;
-/// Requests beyond that which are answered with a refusal; then the connection is closed.
+/// Refused requests per connection, after which it is closed.
 const REFUSALS_PER_CONNECTION: usize = 1_000;
 
-/// Every connection there is.
+/// Every open connection.
 #[derive(Debug)]
 pub struct Connections {
     open: Mutex<Vec<Weak<Connection>>>,
     most: usize,
-    /// How long one may do nothing: as long as between two requests, and a head after that; the
-    /// server's own clocks, which say goodbye, come first.
+    /// Idle limit: the time between two requests plus that of a head, so that the library's own
+    /// timers, which close gracefully, fire first.
     longest: Duration,
     stalled: Duration,
     begun: Instant,
-    /// One for each connection, and one for us.
+    /// One reference per connection, and one of the registry.
     count: Arc<()>,
     closed: [AtomicU64; CloseReason::ALL.len()],
 }
@@ -49,15 +50,15 @@ pub struct Connections {
 /// Why the server closed a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    /// It did nothing for too long.
+    /// Idle for too long.
     Idle,
-    /// An answer was not taken.
+    /// A response was not read.
     Stalled,
-    /// It did nothing, and its place was needed.
+    /// Idle, and evicted for a new connection.
     Evicted,
-    /// There was no place for it.
+    /// The limit was reached and no connection was idle.
     Refused,
-    /// It asked for more at once than one connection may.
+    /// Too many requests in flight.
     Flooding,
 }
 
@@ -77,7 +78,7 @@ impl CloseReason {
 }
 
 impl Connections {
-    /// None yet.
+    /// An empty registry.
     #[must_use]
     pub fn new(settings: &HttpSettings) -> Self {
         Self {
@@ -108,18 +109,18 @@ impl Connections {
     }
 
     fn open(&self) -> MutexGuard<'_, Vec<Weak<Connection>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
-    /// Prepares a connection that was just made.
+    /// Registers a new connection and sets its socket options.
     pub fn adopt(&self, connection: &dyn Any, data: &mut Extensions) {
         let plain = connection.downcast_ref::<TcpStream>();
         let under_tls = || connection.downcast_ref::<TlsStream<TcpStream>>();
         let Some(stream) = plain.or_else(|| under_tls().map(|tls| tls.get_ref().0)) else { return };
         prepare(stream, self.stalled);
         let Ok(socket) = SockRef::from(stream).try_clone() else {
-            // Out of descriptors. Without a second handle it could not be closed from here, and
-            // one that cannot be closed may not stay.
+            // Out of descriptors. Without a second handle it could not be closed from here, so it
+            // is refused.
             self.closed[CloseReason::Refused as usize].fetch_add(1, Relaxed);
             let _ = SockRef::from(stream).shutdown(std::net::Shutdown::Both);
             return;
@@ -138,8 +139,8 @@ impl Connections {
         data.insert(connection);
     }
 
-    /// Closes the connections that have done nothing for longest. Several at once: the search looks
-    /// at all of them.
+    /// Evicts the connections that were idle for longest. Several at once, because the search scans
+    /// all of them.
     fn evict_idle(&self, open: &mut Vec<Weak<Connection>>) {
         open.retain(|connection| connection.strong_count() > 0);
         if open.len() < self.most {
@@ -151,7 +152,7 @@ impl Connections {
         if surplus == 0 {
             return;
         }
-        // Those of the same millisecond stay in the order in which they came.
+        // A stable sort: those of the same millisecond stay in order of arrival.
         idle.sort_by_key(|connection| connection.since());
         for connection in &idle[..surplus] {
             self.close(connection, CloseReason::Evicted);
@@ -161,7 +162,7 @@ impl Connections {
         });
     }
 
-    /// Closes what does nothing and what is not taken, until the server ends.
+    /// Background task: closes idle and stalled connections.
     pub async fn watch(self: Arc<Self>) {
         let shorter = self.longest.min(self.stalled);
         let often = (shorter / 4).clamp(Duration::from_millis(50), Duration::from_secs(1));
@@ -189,7 +190,7 @@ impl Connections {
         });
     }
 
-    /// Notes that a connection asked for more at once than it may, and closes it when it goes on.
+    /// Counts a refused request of a connection, and closes the connection at the limit.
     pub(crate) fn refused(&self, connection: &Connection) {
         if connection.note_refusal() >= REFUSALS_PER_CONNECTION && !connection.is_closed() {
             self.close(connection, CloseReason::Flooding);
@@ -197,8 +198,8 @@ impl Connections {
     }
 }
 
-/// Ends when the client of the request has closed the connection, or its half of it, or has reset
-/// the stream of HTTP/2. Where that cannot be known it never ends.
+/// Resolves when the client has closed the connection, or its half of it, or has reset the HTTP/2
+/// stream. Never resolves where that cannot be detected.
 pub(crate) fn until_left(request: &HttpRequest) -> impl Future<Output = ()> + use<> {
     let connection = request.conn_data::<Arc<Connection>>().cloned();
     let incoming = request.extensions().get::<RequestStream>().cloned();
@@ -223,13 +224,12 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What is written goes out at once: a line of the log must not wait until the one before it is
-/// confirmed, which can take 40 ms. And the system closes it when the other end takes nothing for
-/// twice as long as it may: a reader that stands still must not keep what it was sent for ever.
-/// Twice, so that whoever writes to it can say so first.
+/// Disables Nagle's algorithm: an event of a stream must not wait for the acknowledgement of the
+/// one before, which can take 40 ms. The user timeout closes a connection whose peer takes nothing;
+/// it is twice the stall limit, so that the writer can close gracefully first.
 fn prepare(connection: &TcpStream, stalled: Duration) {
-    // Where the system cannot do that, a connection is a little slower, and one that stands
-    // still costs its buffers and no more.
+    // Best effort: without these options a connection is a little slower, and a stalled one keeps
+    // its buffers.
     let _ = connection.set_nodelay(true);
     #[cfg(target_os = "linux")]
     let _ = SockRef::from(connection).set_tcp_user_timeout(Some(2 * stalled));

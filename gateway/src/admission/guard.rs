@@ -1,9 +1,8 @@
-//! What every request passes before a handler reads it: whether there is a permit for it, whether
-//! its head is of a sensible size, whether it was meant for us, and which page sent it. And what
-//! every answer passes: its headers, and whether its caller takes what it asks for.
+//! Guard middleware: work permit, head size, `Host` and `Origin` of every request; headers and
+//! unread bytes of every response.
 //!
-//! It asks for no token: a request that fails here is refused whoever sent it. Only where no permit
-//! is left does it look whether an operator asks.
+//! It authenticates nothing: a request refused here is refused for every caller. Only when no
+//! permit is left does it check for an operator's token.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,13 +26,12 @@ use crate::auth::{counted_as, shows_operator};
 use crate::observability::http_metrics::HttpMetrics;
 use crate::problem::problem;
 
-/// Answers up to this size are charged to no caller, only to all together: there is one for each
-/// request, and charging a caller takes a lock.
+/// Responses up to this size are charged to the total only: charging a caller takes a lock.
 const SMALL: usize = 16 << 10;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Stands at the door.
+/// Settings and permits of the guard.
 #[derive(Debug)]
 pub struct Guard {
     origins: OriginPolicy,
@@ -42,7 +40,7 @@ pub struct Guard {
     permits: WorkPermits,
 }
 
-/// Why a request goes no further.
+/// Why a request is refused.
 #[derive(Debug, thiserror::Error)]
 enum Rejection {
     #[error("Too many requests are being answered. Try again in a moment.")]
@@ -84,10 +82,10 @@ impl Rejection {
 }
 
 impl Guard {
-    /// For the server at `address`.
+    /// The guard of the server at `address`.
     ///
     /// # Errors
-    /// A sentence about the setting that makes no sense.
+    /// A sentence about the setting that is not valid.
     pub fn new(settings: &HttpSettings, tls: bool, address: SocketAddr) -> Result<Self, String> {
         Ok(Self {
             origins: OriginPolicy::new(tls, address, &settings.hosts, &settings.origins)?,
@@ -97,7 +95,7 @@ impl Guard {
         })
     }
 
-    /// A permit to work, and the origin that may read the answer.
+    /// Checks a request; its work permit, and the origin that may read the response.
     fn check(
         &self,
         request: &ServiceRequest,
@@ -125,7 +123,8 @@ impl Guard {
         }
     }
 
-    /// The name the request is for, if it is one of ours. Both origins that can name it must.
+    /// The host the request is for, if it is one of ours. `Host` header and request target must
+    /// both be.
     fn host<'a>(&self, request: &'a ServiceRequest) -> Option<&'a str> {
         let mut given = request.headers().get_all(header::HOST);
         let header = given.next().map(|value| value.to_str().unwrap_or_default());
@@ -138,8 +137,8 @@ impl Guard {
     }
 }
 
-/// A character that means the same with and without percent signs (RFC 3986, 2.3) and is written
-/// with them. Whoever filters by path, a proxy before us above all, must see the path that we see.
+/// An unreserved character (RFC 3986, 2.3) written with percent signs. A proxy that filters by path
+/// must see the same path as this server.
 fn needlessly_encoded(path: &str) -> Option<char> {
     path.split('%').skip(1).find_map(|rest| {
         let code = u8::from_str_radix(rest.get(..2)?, 16).ok()?;
@@ -156,7 +155,7 @@ fn head_bytes(request: &ServiceRequest) -> usize {
     target + of_headers(request.headers())
 }
 
-/// What anybody may know, and what changes nothing.
+/// Public routes, which change nothing.
 fn is_public(request: &ServiceRequest) -> bool {
     let path = request.path();
     matches!(*request.method(), Method::GET | Method::HEAD)
@@ -168,7 +167,7 @@ fn is_public(request: &ServiceRequest) -> bool {
 /// The guard as middleware of the whole application.
 ///
 /// # Errors
-/// Only what the application itself raises; a refusal is an answer.
+/// Only errors of the application itself; a refusal is a response.
 pub async fn guard<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,
@@ -193,13 +192,13 @@ async fn pass<B: MessageBody + 'static>(
     }
     let connection = begun.map(|(connection, _)| connection);
     if *request.method() == Method::HEAD && (is_public(&request) || request.path() == "/metrics") {
-        // Whatever a GET would say, without its body: that is left out on the way.
+        // HEAD is answered like GET; the body is dropped on the way.
         request.head_mut().method = Method::GET;
     }
     let checked = match request.app_data::<web::Data<Guard>>() {
         Some(_) if is_one_too_many => Err(Rejection::ConnectionBusy),
         Some(guard) => guard.check(&request).map(|passed| (passed, guard.body)),
-        // Without a guard nobody gets in.
+        // Without a guard every request is refused.
         None => Err(Rejection::NotOurs),
     };
     let ((permit, reader), longest) = match checked {
@@ -218,15 +217,15 @@ async fn pass<B: MessageBody + 'static>(
     if !is_web_socket(&request) {
         let (payload, incoming) = TimedBody::within(longest, request.take_payload());
         request.set_payload(payload);
-        // HTTP/1 shows by the connection itself that the client has left.
+        // On HTTP/1 the connection itself shows that the client left.
         if let Some(incoming) = incoming.filter(|_| request.version() == Version::HTTP_2) {
             request.extensions_mut().insert(incoming);
         }
     }
     request.extensions_mut().insert(permit.clone());
     let answered = next.call(request).await;
-    // The work is done; what is not taken of it is another account.
-    permit.give_back();
+    // The work is done; unread bytes have a quota of their own.
+    permit.release();
     let mut response = answered?.map_into_boxed_body();
     if let Some(origin) = &reader {
         allow(response.headers_mut(), origin);
@@ -239,8 +238,7 @@ async fn pass<B: MessageBody + 'static>(
     })
 }
 
-/// Charges an answer to its caller until it is taken. One that goes on without an end has a quota
-/// of its own.
+/// Charges a response to its caller until it is read. Streams have a quota of their own.
 fn charge(response: &ServiceResponse) -> Result<Option<Share>, Exceeded> {
     let request = response.request();
     let quotas = request.app_data::<web::Data<Quotas>>();
@@ -253,7 +251,7 @@ fn charge(response: &ServiceResponse) -> Result<Option<Share>, Exceeded> {
     quotas.unread.take(caller, bytes).map(Some)
 }
 
-/// One connection asks for too much at once.
+/// Refuses a request of a connection with too many in flight.
 fn note_flood(request: &ServiceRequest) {
     let connection = request.conn_data::<Arc<Connection>>();
     if let (Some(connection), Some(http_metrics)) =
@@ -263,14 +261,14 @@ fn note_flood(request: &ServiceRequest) {
     }
 }
 
-/// A WebSocket's payload is the conversation; how long that lasts is for its handler to say.
+/// A WebSocket's payload lasts as long as its session, so it has no deadline here.
 fn is_web_socket(request: &ServiceRequest) -> bool {
     let upgrade = request.headers().get(header::UPGRADE);
     *request.method() == Method::GET
         && upgrade.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-/// Whether a browser asks if a page may call.
+/// Whether this is a CORS preflight.
 fn is_preflight(request: &ServiceRequest) -> bool {
     *request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
@@ -285,7 +283,7 @@ fn preflight() -> HttpResponse<BoxBody> {
         .finish()
 }
 
-/// Lets pages of this origin, and of no other, read the answer.
+/// Lets pages of this origin, and of no other, read the response.
 fn allow(headers: &mut HeaderMap, origin: &HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
     headers.append(header::VARY, HeaderValue::from_static("origin"));

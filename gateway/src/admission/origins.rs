@@ -1,8 +1,7 @@
-//! Whether a request was meant for this server, and which page sent it.
+//! Checks `Host` and `Origin`: whether a request is for this server, and which page sent it.
 //!
-//! A page in somebody's browser can reach whatever that machine can reach, a server on loopback
-//! included. Its name gives it away (`Host`, also when it made the name point here), and so does
-//! what the browser says about it (`Origin`, `Sec-Fetch-Site`).
+//! A page in a browser can reach what its machine can reach, a server on loopback included. DNS
+//! rebinding shows in `Host`, cross-site requests in `Origin` and `Sec-Fetch-Site`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,7 +14,7 @@ struct HostName {
     port: Option<u16>,
 }
 
-/// Where this server is, and who else may call it.
+/// Names and origins that are accepted.
 #[derive(Debug)]
 pub(super) struct OriginPolicy {
     scheme: &'static str,
@@ -24,10 +23,10 @@ pub(super) struct OriginPolicy {
     origins: Vec<String>,
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RequestOrigin<'a> {
-    /// No page, a page of this server, or its own address bar.
+    /// No page, a page of this server, or the address bar.
     Own,
     /// A page of a listed origin.
     Listed(&'a str),
@@ -39,12 +38,11 @@ impl HostName {
     fn read(text: &str) -> Option<Self> {
         let authority: Authority = text.parse().ok()?;
         let digits = text.rsplit_once(':').filter(|_| authority.port().is_some());
-        // A name with a user before it, or with a port that is none, is a trick.
+        // User info before the host, or a port that is none.
         if text.contains('@') || digits.is_some_and(|_| authority.port_u16().is_none()) {
             return None;
         }
-        // What the library leaves out of its host and port would otherwise be overlooked here:
-        // `[::1]evil:7420`.
+        // The library ignores text between host and port, such as `[::1]evil:7420`.
         let rest = text.strip_prefix(authority.host())?;
         if !rest.is_empty() && !rest.starts_with(':') {
             return None;
@@ -59,7 +57,7 @@ impl HostName {
 }
 
 impl OriginPolicy {
-    /// The server at `address`. An error names the entry that makes no sense.
+    /// For the server at `address`. The error names the entry that is not valid.
     pub(super) fn new(
         tls: bool,
         address: SocketAddr,
@@ -81,8 +79,8 @@ impl OriginPolicy {
         if self.scheme == "https" { 443 } else { 80 }
     }
 
-    /// Whether a request for this name is one for us. Where others can connect they need a
-    /// token, which no page has; there every name will do unless some are listed.
+    /// Whether a request for this host is for this server. On a public address callers need a
+    /// token, which no page has; there every host is accepted unless some are listed.
     pub(super) fn is_ours(&self, host: &str) -> bool {
         let Some(name) = HostName::read(host) else { return false };
         let port = name.port.unwrap_or(self.default_port());
@@ -100,7 +98,7 @@ impl OriginPolicy {
         !self.address.ip().is_loopback() && self.hosts.is_empty()
     }
 
-    /// Which page sent it, as far as the browser says.
+    /// Classifies the origin from the headers of the browser.
     pub(super) fn source(
         &self,
         host: &str,
@@ -116,7 +114,7 @@ impl OriginPolicy {
                     None => RequestOrigin::Foreign,
                 }
             }
-            // Another port of the same machine is the same site, and still another's page.
+            // Another port of the same machine is the same site, and still another origin.
             None => match site {
                 None | Some("same-origin" | "none") => RequestOrigin::Own,
                 Some(_) => RequestOrigin::Foreign,
@@ -209,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_known_by_what_its_browser_says() {
+    fn origin_headers_classify_the_page() {
         let local = policy("127.0.0.1:7420", &[], &["https://console.example"]);
         let host = "localhost:7420";
         let source = |origin, site| local.source(host, origin, site);

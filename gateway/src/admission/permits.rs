@@ -1,8 +1,8 @@
-//! Permits for requests that are being answered: one set for everyone, and small reserves so that
-//! health checks and operators find a permit when callers have used up that set.
+//! Semaphores of working requests: a shared one, and small reserves for health checks and
+//! operators.
 //!
-//! A permit is held while a handler works. A call that begins to wait gives it back, and so does an
-//! answer that is made: what waits and what is not yet taken has quotas of its own.
+//! A permit is held while a handler works. It is released when a call begins to wait and when a
+//! response is made: waiting calls and unread bytes have quotas of their own.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,12 +12,12 @@ use actix_web::HttpMessage;
 use actix_web::HttpRequest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Permits for `/healthz` and `/readyz` alone, whose handlers answer at once.
+/// Reserve for `/healthz` and `/readyz`.
 const HEALTH: usize = 16;
-/// Permits that only operators get, when the others are taken.
+/// Reserve for operators.
 const OPERATORS: usize = 32;
 
-/// The permits there are.
+/// The semaphores.
 #[derive(Debug)]
 pub(super) struct WorkPermits {
     shared: Arc<Semaphore>,
@@ -25,7 +25,7 @@ pub(super) struct WorkPermits {
     operators: Arc<Semaphore>,
 }
 
-/// The permit of one request, which whatever answers it can give back early.
+/// The permit of one request, which its handler can release early.
 #[derive(Clone)]
 pub(crate) struct WorkPermit(Rc<Cell<Option<OwnedSemaphorePermit>>>);
 
@@ -36,7 +36,8 @@ impl WorkPermits {
         Self { shared: semaphore(most), health: semaphore(HEALTH), operators: semaphore(OPERATORS) }
     }
 
-    /// A permit for a request to this path. `is_operator` is only asked where all others are taken.
+    /// Acquires a permit for a request to this path. `is_operator` is evaluated only when all
+    /// others are taken.
     pub(super) fn acquire(
         &self,
         path: &str,
@@ -52,15 +53,15 @@ impl WorkPermits {
 }
 
 impl WorkPermit {
-    /// Gives it back.
-    pub(super) fn give_back(&self) {
+    /// Releases it.
+    pub(super) fn release(&self) {
         self.0.take();
     }
 
-    /// Gives back the permit of this request.
-    pub(crate) fn give_back_of(request: &HttpRequest) {
+    /// Releases the permit of this request.
+    pub(crate) fn release_of(request: &HttpRequest) {
         if let Some(permit) = request.extensions().get::<Self>() {
-            permit.give_back();
+            permit.release();
         }
     }
 }
@@ -80,7 +81,7 @@ mod tests {
         assert!(permits.acquire("/healthz", || false).is_none());
         assert!(permits.acquire("/readyz", || true).is_some());
         drop(health);
-        only.give_back();
+        only.release();
         assert!(permits.acquire("/a2a", || unreachable!("there is a permit")).is_some());
     }
 }

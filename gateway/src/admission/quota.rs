@@ -1,30 +1,31 @@
-//! Quotas on what callers hold of the server: open streams, waiting calls, bytes of answers not yet
-//! taken. Each is bounded for one caller and in all, and has an error and metrics of its own.
+//! Quotas on what callers hold of the server: open streams, waiting calls, unread bytes of
+//! responses. Each is bounded per caller and in all, and has an error and metrics of its own.
 //!
-//! Requests being answered are bounded by permits of the guard instead: a call that begins to wait
-//! gives its permit back and holds a share of the waiting calls.
+//! Working requests are bounded by the permits of the guard instead: a call that begins to wait
+//! releases its permit and holds a share of the waiting calls.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use a2a_protocol::fault::Fault;
 use actix_web::http::StatusCode;
+use parking_lot::Mutex;
 
 use crate::HttpSettings;
 use crate::problem::{problem, refuse};
 
-/// After so long it makes sense to try again: shares are given back at any moment.
+/// `Retry-After` of a refusal: shares are released at any moment.
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// What is held.
+/// The resource that a quota bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
-    /// Answers without an end.
+    /// Responses without an end.
     Streams,
-    /// Calls whose answer waits for an event.
+    /// Calls whose response waits for an event.
     Waiting,
-    /// Bytes of answers that the caller has not taken yet.
+    /// Bytes of responses that the caller has not read yet.
     Unread,
 }
 
@@ -35,11 +36,11 @@ pub struct Quotas {
     pub streams: Quota,
     /// Waiting calls.
     pub waiting: Quota,
-    /// Bytes of answers not yet taken.
+    /// Unread bytes of responses.
     pub unread: Quota,
 }
 
-/// A bound on one resource, for each caller and in all.
+/// A limit on one resource, per caller and in all.
 #[derive(Debug)]
 pub struct Quota {
     resource: Resource,
@@ -55,15 +56,15 @@ struct Usage {
     per_caller: Mutex<HashMap<String, usize>>,
 }
 
-/// The quota is used up.
+/// The quota is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exceeded {
     resource: Resource,
-    /// The limit of the caller; `None` where the limit of all callers together was met.
+    /// The limit per caller; `None` where the total was exhausted.
     own: Option<usize>,
 }
 
-/// A share of a quota, given back when this is dropped.
+/// A share of a quota, released on drop.
 #[derive(Debug)]
 pub struct Share {
     held: Arc<Usage>,
@@ -72,7 +73,7 @@ pub struct Share {
 }
 
 impl Resource {
-    /// Its name in metrics.
+    /// Its label in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -121,7 +122,7 @@ impl std::fmt::Display for Exceeded {
 }
 
 impl Exceeded {
-    /// 429 where the caller can mend it, 503 where it cannot.
+    /// 429 where the caller can free the resource, 503 where it cannot.
     fn status(self) -> StatusCode {
         match self.own {
             Some(_) => StatusCode::TOO_MANY_REQUESTS,
@@ -129,7 +130,7 @@ impl Exceeded {
         }
     }
 
-    /// The refusal as an answer.
+    /// The refusal as a response.
     pub(crate) fn answer(self) -> actix_web::HttpResponse {
         problem(self.status(), self.resource.code(), &self.to_string())
     }
@@ -152,7 +153,7 @@ impl From<Exceeded> for Fault {
 }
 
 impl Quotas {
-    /// As the settings say.
+    /// With the limits of the settings.
     #[must_use]
     pub fn new(settings: &HttpSettings) -> Self {
         let quota = Quota::new;
@@ -170,14 +171,14 @@ impl Quotas {
 }
 
 impl Quota {
-    /// So much in all, and for one caller.
+    /// A limit in all, and per caller.
     #[must_use]
     pub fn new(resource: Resource, most: usize, most_per_caller: usize) -> Self {
         let (held, refused) = Default::default();
         Self { resource, most, most_per_caller, held, refused }
     }
 
-    /// What is bounded.
+    /// The bounded resource.
     #[must_use]
     pub fn resource(&self) -> Resource {
         self.resource
@@ -195,11 +196,11 @@ impl Quota {
         self.refused.load(Relaxed)
     }
 
-    /// Takes a share of this amount. `caller` is `None` where callers are not told apart: then
-    /// only the total counts.
+    /// Takes a share of this amount. With `caller` `None`, where callers share one key, only the
+    /// total counts.
     ///
     /// # Errors
-    /// When the quota of the caller or of all is used up.
+    /// When the quota of the caller or the total is exhausted.
     pub fn take(&self, caller: Option<String>, amount: usize) -> Result<Share, Exceeded> {
         let exceeded = |own| {
             self.refused.fetch_add(1, Relaxed);
@@ -221,14 +222,14 @@ impl Quota {
 }
 
 impl Usage {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, usize>> {
-        self.per_caller.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<String, usize>> {
+        self.per_caller.lock()
     }
 }
 
 impl Share {
-    /// Gives part of it back, and no more than is left.
-    pub(crate) fn give_back(&mut self, amount: usize) {
+    /// Releases part of it, and no more than is left.
+    pub(crate) fn release(&mut self, amount: usize) {
         let amount = amount.min(self.amount);
         self.amount -= amount;
         self.held.total.fetch_sub(amount, Relaxed);
@@ -245,7 +246,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.give_back(self.amount);
+        self.release(self.amount);
     }
 }
 
@@ -276,10 +277,10 @@ mod tests {
         let quota = Quota::new(Resource::Unread, 100, 60);
         let mut share = quota.take(Some("client:acme".into()), 60).unwrap();
         assert!(quota.take(Some("client:acme".into()), 1).is_err());
-        share.give_back(20);
-        share.give_back(0);
+        share.release(20);
+        share.release(0);
         let _more = quota.take(Some("client:acme".into()), 20).unwrap();
-        share.give_back(1_000);
+        share.release(1_000);
         assert_eq!(quota.held(), 20);
         drop(share);
         assert_eq!(quota.held(), 20);

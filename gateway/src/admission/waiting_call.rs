@@ -1,8 +1,8 @@
 //! Calls that wait for an event: an inbox until a message comes, a blocking send until its task
 //! ends, an objective until it changes.
 //!
-//! Such a call holds no permit of working requests but a share of the waiting calls, and it ends
-//! when its client has gone: what it waited for must not be handed to a connection that is closed.
+//! Such a call holds a share of the waiting calls instead of a work permit, and ends when its
+//! client has gone: a message must not be delivered to a closed connection.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::permits::WorkPermit;
 use super::quota::{Exceeded, Quotas, Share};
 use crate::problem::refuse;
 
-/// A call that waits, until this is dropped.
+/// Guard of one waiting call.
 pub(crate) struct WaitingCall<'a> {
     request: &'a HttpRequest,
     _share: Share,
@@ -27,24 +27,24 @@ pub(crate) struct WaitingCall<'a> {
 pub(crate) struct ClientGone;
 
 impl<'a> WaitingCall<'a> {
-    /// Takes a share of the waiting calls and gives the permit of the request back. `caller` is
-    /// `None` where callers are not told apart.
+    /// Takes a share of the waiting calls and releases the work permit. `caller` is `None` where
+    /// callers share one key.
     pub(crate) fn begin(
         request: &'a HttpRequest,
         quotas: &Quotas,
         caller: Option<String>,
     ) -> Result<Self, Exceeded> {
         let share = quotas.waiting.take(caller, 1)?;
-        WorkPermit::give_back_of(request);
+        WorkPermit::release_of(request);
         Ok(Self { request, _share: share })
     }
 
-    /// What comes of `call`, unless the client leaves first: then `call` is dropped.
+    /// Awaits `call`; drops it if the client leaves first.
     pub(crate) async fn run<T>(&self, call: impl Future<Output = T>) -> Result<T, ClientGone> {
         self.run_from(Duration::ZERO, call).await
     }
 
-    /// The same, where the client is only watched after this time.
+    /// The same, but watches the client only after `grace`.
     pub(crate) async fn run_from<T>(
         &self,
         grace: Duration,
@@ -65,7 +65,7 @@ impl<'a> WaitingCall<'a> {
 }
 
 impl From<ClientGone> for actix_web::Error {
-    /// Nobody reads it; it is counted under the status that proxies use for this.
+    /// No client reads it; it is counted under the status that proxies use for this.
     fn from(gone: ClientGone) -> Self {
         let status = StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT);
         refuse(status, "client_gone", &gone.to_string())

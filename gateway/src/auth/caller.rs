@@ -1,4 +1,5 @@
-//! Who is calling: tokens where they are asked for, anybody on this machine where they are not.
+//! Extractors of the caller: checks the bearer token of a request. Without any token, every caller
+//! of this machine is let in.
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -21,25 +22,25 @@ use crate::observability::http_metrics::{HttpMetrics, Unauthorized};
 use crate::openapi::known_calls;
 use crate::problem::{agent_id, problem, refuse};
 
-/// With it an operator says in whose name it sends.
+/// Header in which an operator names the agent it sends for.
 const ON_BEHALF_OF: &str = "A2A-On-Behalf-Of";
 
-/// What the log calls a person of whom no token was asked: a person of this machine, not proven.
+/// Name in the log of a person who showed no token: a person of this machine, not proven.
 const LOCAL_PERSON: &str = "local";
 
-/// Who is calling the bus, as far as that is proven. A2A clients have no business there.
+/// The authenticated caller of the bus API; A2A clients are refused.
 pub(crate) struct BusCaller {
     caller: Caller,
     grant: AuthGrant,
 }
 
 impl BusCaller {
-    /// The caller, as the bus knows it.
+    /// The caller as admission of the bus takes it.
     pub(crate) fn caller(self) -> Caller {
         self.caller
     }
 
-    /// The agent in whose name a task is called off; `None` for people.
+    /// The agent in whose name a task is cancelled; `None` for people.
     pub(crate) fn agent(&self) -> Option<&AgentId> {
         match &self.caller {
             Caller::Agent(agent) => Some(agent),
@@ -47,7 +48,7 @@ impl BusCaller {
         }
     }
 
-    /// What this caller's streams are counted under; `None` where nobody is told from another.
+    /// The key of this caller's quotas; `None` without tokens, where all callers share one.
     pub(crate) fn owner(&self) -> Option<String> {
         match &self.caller {
             Caller::Agent(agent) => Some(format!("agent:{agent}")),
@@ -56,12 +57,12 @@ impl BusCaller {
         }
     }
 
-    /// Ends when the token that let it in is no longer good.
+    /// Resolves when the token of this caller is revoked or expires.
     pub(crate) async fn until_revoked(&self) {
         self.grant.clone().until_revoked().await;
     }
 
-    /// Refuses whoever is neither this agent nor a person.
+    /// Refuses a caller that is neither this agent nor a person.
     pub(crate) fn must_be(&self, agent: &AgentId) -> actix_web::Result<()> {
         match &self.caller {
             Caller::Agent(caller) if caller != agent => {
@@ -72,8 +73,8 @@ impl BusCaller {
         }
     }
 
-    /// The caller as this agent itself: an agent as what it is, a person only when that is meant,
-    /// anybody where no tokens are asked for.
+    /// The caller as this agent: an agent as itself, an operator only on its behalf, any caller
+    /// without tokens.
     pub(crate) fn speaking_for(&self, agent: &AgentId) -> actix_web::Result<Caller> {
         self.must_be(agent)?;
         match &self.caller {
@@ -110,7 +111,7 @@ impl FromRequest for BusCaller {
     }
 }
 
-/// Refuses a parameter that the call does not have. The calls of the log read their own.
+/// Refuses unknown query parameters. The routes of the log parse their own.
 fn only_known_parameters(request: &HttpRequest) -> actix_web::Result<()> {
     let (path, query) = (request.path(), request.query_string());
     if query.is_empty() || path.starts_with("/bus/log") || path.ends_with("/log") {
@@ -151,67 +152,66 @@ fn identify(request: &HttpRequest) -> actix_web::Result<BusCaller> {
     Ok(BusCaller { caller, grant })
 }
 
-/// Whether somebody of whom no token is asked says to speak as a person: under the names of people
-/// nobody sends by mistake.
+/// Whether a caller without a token sends as a person: it names one of the ids reserved for people.
 fn meant_person(request: &HttpRequest) -> bool {
     let name = request.headers().get(ON_BEHALF_OF).and_then(|name| name.to_str().ok());
     name.and_then(|name| name.parse().ok()).is_some_and(|name| Roster::is_for_people(&name))
 }
 
-/// Who is calling an A2A endpoint: anybody with a good token, or anybody where none is asked for.
+/// The authenticated caller of an A2A endpoint.
 #[derive(Debug, Clone)]
 pub struct A2aCaller {
-    /// `None` where no token is asked for.
+    /// `None` without tokens.
     principal: Option<Principal>,
     name: AgentId,
     grant: AuthGrant,
 }
 
 impl A2aCaller {
-    /// Whose token it is; `None` where none is asked for.
+    /// The holder of its token; `None` without tokens.
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
         self.principal.as_ref()
     }
 
-    /// Whose the tasks are that it makes: `client:acme`, `agent:tim`, `operator:david`,
+    /// The owner of the tasks it creates: `client:acme`, `agent:tim`, `operator:david`,
     /// `anonymous`.
     #[must_use]
     pub fn owner(&self) -> String {
         self.principal.as_ref().map_or_else(|| "anonymous".to_owned(), Principal::to_string)
     }
 
-    /// What this caller's shares are counted under; `None` where callers are not told apart.
+    /// The key of this caller's quotas; `None` without tokens, where all callers share one.
     #[must_use]
     pub fn counted_as(&self) -> Option<String> {
         self.principal.as_ref().map(Principal::to_string)
     }
 
-    /// The name its messages have on the bus. People and the anonymous have none of their own
-    /// there and share [`UNNAMED_CLIENT`].
+    /// The sender of its messages on the bus. People and anonymous callers share
+    /// [`UNNAMED_CLIENT`].
     #[must_use]
     pub fn travels_as(&self) -> &AgentId {
         &self.name
     }
 
-    /// Whether it sees everybody's tasks.
+    /// Whether it sees the tasks of all callers.
     #[must_use]
     pub fn sees_everything(&self) -> bool {
         matches!(self.principal, Some(Principal::Operator(_)))
     }
 
-    /// Whether it may know of what belongs to `owner`; what it may not looks like nothing.
+    /// Whether it may see what `owner` owns; otherwise that looks like nothing.
     #[must_use]
     pub fn may_see(&self, owner: &str) -> bool {
         self.sees_everything() || self.owner() == owner
     }
 
-    /// Ends when the token that let it in is no longer good: streams are then closed.
+    /// Resolves when its token is revoked or expires; open streams are then closed.
     pub async fn until_revoked(&self) {
         self.grant.clone().until_revoked().await;
     }
 
-    /// What comes of a call, if its token is good for as long as that takes.
+    /// Awaits `call` unless the token is revoked or expires first.
     pub(crate) async fn while_good<T>(
         &self,
         call: impl Future<Output = T>,
@@ -242,11 +242,12 @@ impl FromRequest for A2aCaller {
     }
 }
 
-/// That a request was let in, and whose token it showed; `None` where none is asked for.
+/// Request extension: the request was authenticated, and for which principal; `None` without
+/// tokens.
 pub(crate) struct Admitted(Option<Principal>);
 
-/// What the unread answers of a request are counted under: the caller that was let in, or the
-/// address of one that was not. `None` where callers are not told apart.
+/// The key for the quota of unread bytes: the authenticated caller, or the address of an
+/// unauthenticated one. `None` without tokens.
 pub(crate) fn counted_as(request: &HttpRequest) -> Option<String> {
     match request.extensions().get::<Admitted>() {
         Some(Admitted(principal)) => principal.as_ref().map(Principal::to_string),
@@ -254,22 +255,22 @@ pub(crate) fn counted_as(request: &HttpRequest) -> Option<String> {
     }
 }
 
-/// The token that a request shows.
+/// The bearer token of a request.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut given = headers.get_all(AUTHORIZATION);
-    // Two of them would leave open who is meant.
+    // Two of them would be ambiguous.
     let only = given.next().filter(|_| given.next().is_none());
     let (scheme, token) = only?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Whether the token that a request shows is an operator's. Nothing is noted where it is not.
+/// Whether a request shows an operator's token. Failures are not counted here.
 pub(crate) fn shows_operator(registry: &Arc<TokenRegistry>, headers: &HeaderMap) -> bool {
     let entry = bearer(headers).map(|token| registry.check(Some(token), Utc::now()));
     matches!(entry, Some(TokenCheck::Known(Principal::Operator(_), _)))
 }
 
-/// The one place where a token is checked.
+/// Authenticates a request: the only place where a token is checked.
 fn admit(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, AuthGrant)> {
     let Some(registry) = request.app_data::<web::Data<TokenRegistry>>() else {
         let detail = "This server does not know whom to let in.";
@@ -314,14 +315,14 @@ fn admit(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, AuthGra
     }
 }
 
-/// Puts on record that somebody was not let in; what was shown is nobody's business.
+/// Records the refusal in the log, without the token.
 fn note(request: &HttpRequest, shown: &str) {
     let Some(bus) = request.app_data::<web::Data<BusSystem>>() else { return };
     let from = request.peer_addr().map_or_else(|| "somewhere".to_owned(), |at| at.ip().to_string());
     bus.note_denied(format!("{shown}, from {from}"));
 }
 
-/// Refuses those who have shown too many tokens that are not good.
+/// Rate limits addresses that showed too many bad tokens.
 fn slow_down(request: &HttpRequest) -> actix_web::Result<()> {
     let failures = request.app_data::<web::Data<Failures>>();
     let (Some(failures), Some(peer)) = (failures, request.peer_addr()) else { return Ok(()) };
@@ -333,7 +334,7 @@ fn slow_down(request: &HttpRequest) -> actix_web::Result<()> {
     Err(InternalError::from_response("too many bad tokens", response).into())
 }
 
-/// The answer to one who is not let in, which is counted.
+/// Counts a refusal and returns its response.
 fn turned_away(request: &HttpRequest, why: Unauthorized, detail: &str) -> actix_web::Error {
     if let Some(http_metrics) = request.app_data::<web::Data<HttpMetrics>>() {
         http_metrics.refused(why);
@@ -341,7 +342,7 @@ fn turned_away(request: &HttpRequest, why: Unauthorized, detail: &str) -> actix_
     unauthorized(detail)
 }
 
-/// The answer to one whose token was good when it asked.
+/// The response when a token is revoked or expires during a call.
 pub(crate) fn revoked() -> actix_web::Error {
     unauthorized("The token was revoked or has expired.")
 }

@@ -1,34 +1,33 @@
-//! How many tokens that are not good an address may show.
+//! Rate limiter of bad tokens, by address.
 //!
-//! A good token is looked up first and always passes, so nobody is locked out by a neighbour
-//! behind the same address. Guessing is hopeless because tokens are long; what is limited here
-//! is the work that guessing makes.
+//! A good token is looked up first and always passes, so a neighbour behind the same address locks
+//! no caller out. Tokens are too long to guess; what is limited here is the work of guessing.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
+use parking_lot::Mutex;
 
-/// How many bad tokens may come at once.
+/// Burst of bad tokens per address.
 const BURST: u32 = 20;
-/// After those, one in this time.
+/// After the burst, one bad token per this time.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How many addresses are remembered; of more the ones that came longest ago are forgotten.
+/// Addresses kept; the least recently seen is evicted.
 const PEERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
-/// How often the program's log speaks of one address.
-const SAY_AGAIN: Duration = Duration::from_secs(60);
+/// Minimum time between two log lines about one address.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The addresses that showed tokens that are not good.
+/// LRU map of addresses that showed bad tokens.
 #[derive(Debug)]
 pub struct Failures(Mutex<LruCache<IpAddr, Peer>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Peer {
-    /// When everything it did is paid off.
+    /// Theoretical arrival time (GCRA): when the burst is fully available again.
     even: Instant,
-    said: Option<Instant>,
+    last_logged: Option<Instant>,
     refused: u64,
 }
 
@@ -39,26 +38,27 @@ impl Default for Failures {
 }
 
 impl Failures {
-    /// Counts one more; an error says how long to wait.
+    /// Counts one bad token; an error holds the time to wait.
     pub(super) fn note(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
         let address = network(address);
-        let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let peer = peers.get_or_insert_mut(address, || Peer { even: now, said: None, refused: 0 });
+        let mut peers = self.0.lock();
+        let peer =
+            peers.get_or_insert_mut(address, || Peer { even: now, last_logged: None, refused: 0 });
         let debt = peer.even.max(now) + PAUSE - now;
         let Some(wait) = debt.checked_sub(PAUSE * BURST).filter(|wait| !wait.is_zero()) else {
             peer.even = now + debt;
             return Ok(());
         };
         peer.refused += 1;
-        if peer.said.is_none_or(|said| now >= said + SAY_AGAIN) {
-            peer.said = Some(now);
+        if peer.last_logged.is_none_or(|last_logged| now >= last_logged + LOG_INTERVAL) {
+            peer.last_logged = Some(now);
             tracing::warn!(%address, refused = peer.refused, "many tokens that are not known");
         }
         Err(wait)
     }
 }
 
-/// Whoever has an IPv6 address has 2⁶⁴ of them.
+/// One IPv6 customer has 2⁶⁴ addresses, so a /64 counts as one.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -97,6 +97,6 @@ mod tests {
         for n in 0..20_000_u32 {
             failures.note(std::net::Ipv4Addr::from_bits(n).into(), begin).unwrap();
         }
-        assert_eq!(failures.0.lock().unwrap().len(), PEERS.get());
+        assert_eq!(failures.0.lock().len(), PEERS.get());
     }
 }

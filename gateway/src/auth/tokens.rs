@@ -1,6 +1,6 @@
-//! Who may come in: the tokens that are known, by their hashes, and whose each is.
+//! Bearer tokens: hashes, principals, and conflicts between their names.
 //!
-//! Nothing here knows HTTP; `gateway/auth.rs` reads the header and words the refusal.
+//! No HTTP here: `auth/caller.rs` reads the header and words the refusal.
 
 mod file;
 mod registry;
@@ -19,49 +19,49 @@ use sha2::{Digest, Sha256};
 pub use file::{StoredToken, TokenFile, TokenFileError};
 pub use registry::{AuthGrant, RefusedToken, TokenCheck, TokenRegistry};
 
-/// The name on the bus of an A2A caller that has none of its own there.
+/// The agent id on the bus of A2A callers that have none of their own.
 pub const UNNAMED_CLIENT: &str = "a2a-client";
 
-/// The names of the agents that come with the server; no A2A client can have one of them.
+/// Ids of the agents that come with the server; no A2A client can have one of them.
 pub const BUILT_IN_AGENTS: [&str; 2] = ["openclaw", "conformance"];
 
-/// Whose token it is.
+/// The holder of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Principal {
-    /// An agent's: it sends under its own name and reads its own inbox.
+    /// An agent: it sends under its own id and reads its own inbox.
     Agent(AgentId),
-    /// A program's that speaks A2A: it has the tasks it asked for, and nothing of the bus.
+    /// An A2A client: it sees the tasks it created, and nothing of the bus.
     Client(AgentId),
-    /// A person's: it sees and stops everything.
+    /// A person: sees and cancels everything.
     Operator(Arc<str>),
 }
 
-/// A name nobody's token can have.
+/// The name cannot belong to a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadPrincipal {
-    /// It is no id.
+    /// Not a valid id.
     #[error("{what} = {text:?}: {source}")]
     Name {
-        /// Whose name it would be.
+        /// The field that holds the name.
         what: &'static str,
         /// The name.
         text: String,
-        /// What the rule is.
+        /// The violated rule.
         source: BadAgentId,
     },
-    /// It belongs to the bus.
+    /// Reserved for the bus or for people.
     #[error("`{0}` is a name of the bus or of people, and no agent's; a person is an operator")]
     Reserved(AgentId),
-    /// It is what callers without a name travel under.
+    /// Reserved for callers without a name.
     #[error("`{UNNAMED_CLIENT}` is the name of callers that have none; choose another")]
     Unnamed,
-    /// An agent of this name comes with the server.
+    /// The id of a built-in agent.
     #[error("`{0}` is an agent that comes with the server; choose another name for the client")]
     BuiltIn(AgentId),
-    /// It is no operator's name.
+    /// Not a valid operator name.
     #[error("operator is a name of 1 to 64 letters, digits, . _ - @")]
     Operator,
-    /// There is none, or more than one.
+    /// None of the three fields, or several.
     #[error("write one of agent = \"…\", client = \"…\" and operator = \"…\"")]
     NotOne,
 }
@@ -70,7 +70,7 @@ impl Principal {
     /// The agent of this name.
     ///
     /// # Errors
-    /// When no agent can be called that.
+    /// When the name is not a valid agent id.
     pub fn agent(text: &str) -> Result<Self, BadPrincipal> {
         name("agent", text).map(Self::Agent)
     }
@@ -78,7 +78,7 @@ impl Principal {
     /// The A2A client of this name.
     ///
     /// # Errors
-    /// When no client can be called that.
+    /// When the name is not a valid client id.
     pub fn client(text: &str) -> Result<Self, BadPrincipal> {
         name("client", text).map(Self::Client)
     }
@@ -86,7 +86,7 @@ impl Principal {
     /// The operator of this name.
     ///
     /// # Errors
-    /// When no operator can be called that.
+    /// When the name is not a valid operator name.
     pub fn operator(text: &str) -> Result<Self, BadPrincipal> {
         let plain = |c: char| c.is_alphanumeric() || "._-@".contains(c);
         if text.is_empty() || text.chars().count() > 64 || !text.chars().all(plain) {
@@ -95,10 +95,10 @@ impl Principal {
         Ok(Self::Operator(text.into()))
     }
 
-    /// Whoever is named, if exactly one is.
+    /// The principal of the one field that is set.
     ///
     /// # Errors
-    /// When none or several are, or the name is bad.
+    /// When none or several are set, or the name is not valid.
     pub fn named(
         agent: Option<&str>,
         client: Option<&str>,
@@ -123,7 +123,7 @@ impl Principal {
         }
     }
 
-    /// What the name stands for.
+    /// The kind of holder.
     #[must_use]
     pub const fn holder(&self) -> Holder {
         match self {
@@ -149,7 +149,7 @@ fn name(what: &'static str, text: &str) -> Result<AgentId, BadPrincipal> {
     Ok(name)
 }
 
-/// `agent:tim`, `client:acme`, `operator:david`: also the owner of what it asks for.
+/// `agent:tim`, `client:acme`, `operator:david`; also the owner of the tasks it creates.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -162,13 +162,13 @@ impl fmt::Display for Principal {
 
 /// The SHA-256 of a token.
 ///
-/// A plain hash is enough, and looking it up in a map is: a token of 256 random bits can be
-/// neither guessed nor found from its hash, and the time of a lookup depends on the hash of what
-/// was sent, which says nothing about any token that is known.
+/// A plain hash is enough, and so is a map lookup: a token of 256 random bits can be neither
+/// guessed nor derived from its hash, and the time of a lookup depends only on the hash of the sent
+/// token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TokenHash([u8; 32]);
 
-/// The text is no SHA-256.
+/// Not a SHA-256 in hex.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("sha256 is the token's SHA-256 in 64 hex digits (printf %s TOKEN | sha256sum)")]
 pub struct BadTokenHash;
@@ -180,7 +180,7 @@ impl TokenHash {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// What a person calls the token by: the first digits of the hash.
+    /// The short id shown to people: the first digits of the hash.
     #[must_use]
     pub fn id(&self) -> String {
         self.to_string()[..12].to_owned()
@@ -222,45 +222,45 @@ impl<'de> Deserialize<'de> for TokenHash {
     }
 }
 
-/// What is known of a token.
+/// Holder and expiry of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
-    /// Whose it is.
+    /// The holder.
     pub principal: Principal,
-    /// When it stops being good.
+    /// When it expires; `None` for never.
     pub expires: Option<DateTime<Utc>>,
 }
 
 impl Credential {
-    /// Whether it is no longer good.
+    /// Whether it has expired.
     #[must_use]
     pub fn is_expired(&self, now: DateTime<Utc>) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 }
 
-/// Tokens by their hashes: the tokens themselves are nowhere.
+/// Credentials by token hash; the tokens themselves are not kept.
 #[derive(Debug, Clone, Default)]
 pub struct Tokens {
     by_hash: HashMap<TokenHash, Credential>,
-    /// In the order in which they were added.
+    /// In the order of insertion.
     order: Vec<TokenHash>,
 }
 
-/// A token whose name cannot be had, because it stands for something else.
+/// A token whose name already belongs to another holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The token.
     pub hash: TokenHash,
-    /// Whose it is.
+    /// Its holder.
     pub principal: Principal,
-    /// What is in the way.
+    /// The other holder of the name.
     pub taken: NameTaken,
 }
 
 impl Conflict {
-    /// Whether the token is refused for it. An operator never sends or receives under the name of
-    /// the token, so that one is only worth a warning.
+    /// Whether the token is refused for it. An operator neither sends nor receives under its name,
+    /// so a conflict with one is only a warning.
     #[must_use]
     pub fn refuses(&self) -> bool {
         let names = [self.taken.wanted, self.taken.holder];
@@ -284,18 +284,18 @@ impl Tokens {
         self.by_hash.is_empty()
     }
 
-    /// What is known of a token.
+    /// The credential of a token.
     #[must_use]
     pub fn get(&self, hash: &TokenHash) -> Option<&Credential> {
         self.by_hash.get(hash)
     }
 
-    /// Every token, in the order in which they were added.
+    /// Every token, in the order of insertion.
     pub fn iter(&self) -> impl Iterator<Item = (&TokenHash, &Credential)> {
         self.order.iter().filter_map(|hash| Some((hash, self.by_hash.get(hash)?)))
     }
 
-    /// The names of the A2A clients, each once.
+    /// The ids of the A2A clients, each once.
     #[must_use]
     pub fn clients(&self) -> Vec<AgentId> {
         let mut clients: Vec<_> = self
@@ -310,9 +310,9 @@ impl Tokens {
         clients
     }
 
-    /// The tokens whose names are taken: first the `listed` agents have theirs, then these tokens
-    /// in their order, then those of `later`: the agents among them, because messages may wait
-    /// for them, then the others.
+    /// The tokens whose names are taken. Names are claimed in this order: the `listed` agents,
+    /// these tokens, then the agents of `later`, because messages may wait for them, then the rest
+    /// of `later`.
     #[must_use]
     pub fn conflicts(&self, later: &Self, listed: &[AgentId]) -> Vec<Conflict> {
         let mut names = Names::default();
@@ -385,7 +385,7 @@ mod tests {
         );
         assert_eq!(refused(&agent("acme"), &operator("Acme"), &[]), one("operator:Acme", false));
         assert_eq!(refused(&agent("acme"), &agent("Acme"), &[]), one("agent:Acme", false));
-        // Among tokens of one file the agent keeps its name, wherever it stands.
+        // Among tokens of one file the agent keeps its name, in whatever order they are written.
         let mut file = client("tim");
         let tim = Principal::agent("Tim").unwrap();
         file.insert(TokenHash::of("y"), Credential { principal: tim, expires: None });

@@ -1,4 +1,4 @@
-//! `/bus/agents` and `/bus/access`: who is there, what they are, who may write to whom.
+//! `/bus/agents` and `/bus/access`: list, show, register and remove agents; explain access.
 
 use crate::openapi::{Operation, array, literal, number, object, text};
 use a2a_actors::AgentView;
@@ -16,13 +16,13 @@ use serde_json::{Map, Value, json};
 use crate::auth::BusCaller;
 use crate::problem::{agent_id, cursor, no_such_agent, refuse};
 
-/// Agents on one page, if the caller does not say.
+/// Agents per page by default.
 const MOST: usize = 1_000;
 
 #[derive(Deserialize)]
 struct PageQuery {
     limit: Option<usize>,
-    /// The last name of the page before.
+    /// The last id of the page before.
     cursor: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn show(
     Ok(HttpResponse::Ok().json(view))
 }
 
-/// A profile from outside: a slip of the pen must not pass for nothing.
+/// A profile as a caller sends it: unknown fields are refused.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct GivenProfile {

@@ -1,4 +1,4 @@
-//! `/bus/circuits`: what is stopped and why; stopping and letting go by hand.
+//! `/bus/circuits`: list, reset and trip circuits.
 
 use crate::openapi::{Operation, array, literal, object};
 use a2a_actors::BusSystem;
@@ -18,7 +18,7 @@ use crate::problem::{Reason, refuse};
 pub(crate) async fn list(who: BusCaller, bus: web::Data<BusSystem>) -> HttpResponse {
     let mut circuits = bus.circuits().await;
     if let Some(agent) = who.agent() {
-        // An agent sees what it took part in.
+        // An agent sees only circuits it participates in.
         circuits.retain(|view| view.circuit.participants.contains(agent));
     }
     HttpResponse::Ok().json(json!({ "circuits": circuits }))

@@ -1,4 +1,4 @@
-//! `/bus/dead-letters`: what was given up; sending it again, or letting it go.
+//! `/bus/dead-letters`: list, retry or drop dead letters.
 
 use crate::openapi::{Operation, array, number, object};
 use a2a_actors::BusSystem;

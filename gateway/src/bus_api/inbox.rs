@@ -1,4 +1,4 @@
-//! An agent's inbox over HTTP: take messages, then acknowledge or give back each.
+//! `/bus/agents/{id}/inbox`: take messages, then acknowledge or nack each.
 
 use crate::openapi::{Operation, array, literal, named, number, object, text};
 use schemars::SchemaGenerator;
@@ -24,18 +24,18 @@ const MOST: usize = 100;
 struct Take {
     wait: Option<String>,
     limit: Option<usize>,
-    /// Only look: nothing is taken.
+    /// List without a lease: nothing is taken.
     #[serde(default)]
     peek: bool,
 }
 
 #[derive(Serialize)]
 struct Messages<'a> {
-    messages: Vec<Taken<'a>>,
+    messages: Vec<TakenMessage<'a>>,
 }
 
 #[derive(Serialize)]
-struct Taken<'a> {
+struct TakenMessage<'a> {
     seq: u64,
     sender: &'a AgentId,
     attempt: u32,
@@ -45,10 +45,10 @@ struct Taken<'a> {
     message: &'a RawValue,
 }
 
-/// What somebody sees who only looks.
+/// A message as `peek` shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Seen<'a> {
+struct PeekedMessage<'a> {
     seq: u64,
     sender: &'a AgentId,
     attempts: u32,
@@ -83,9 +83,9 @@ pub(crate) async fn take(
             let detail = "Looking (`peek`) does not wait; leave `wait` out, or take messages.";
             return Err(refuse(StatusCode::BAD_REQUEST, "bad_request", detail));
         }
-        return look(agent, limit, &bus).await;
+        return peek(agent, limit, &bus).await;
     }
-    // Where no token tells callers apart, those who read one inbox count as one.
+    // Without tokens, all callers of one inbox count as one.
     let caller = who.owner().unwrap_or_else(|| format!("agent:{agent}"));
     let pull = async {
         tokio::select! {
@@ -102,11 +102,11 @@ pub(crate) async fn take(
     Ok(HttpResponse::Ok().json(Messages { messages: taken(&deliveries) }))
 }
 
-/// What lies there, without taking any of it.
-async fn look(agent: AgentId, limit: usize, bus: &BusSystem) -> actix_web::Result<HttpResponse> {
+/// Lists the inbox without taking anything.
+async fn peek(agent: AgentId, limit: usize, bus: &BusSystem) -> actix_web::Result<HttpResponse> {
     let view = bus.look(agent.clone(), limit).await.ok_or_else(|| no_such_agent(&agent))?;
     let seen = view.deliveries.iter().filter_map(|DeliveryView { delivery, state, due }| {
-        Some(Seen {
+        Some(PeekedMessage {
             seq: delivery.seq,
             sender: &delivery.sender,
             attempts: delivery.attempt,
@@ -120,14 +120,14 @@ async fn look(agent: AgentId, limit: usize, bus: &BusSystem) -> actix_web::Resul
     Ok(HttpResponse::Ok().json(json!({ "messages": seen, "pending": view.pending })))
 }
 
-fn taken(deliveries: &[Delivery]) -> Vec<Taken<'_>> {
+fn taken(deliveries: &[Delivery]) -> Vec<TakenMessage<'_>> {
     deliveries
         .iter()
         .filter_map(|delivery| {
             // An accepted message is JSON, so none is left out.
             let message = serde_json::from_slice::<&RawValue>(&delivery.bytes).ok()?;
             let trace = delivery.trace();
-            Some(Taken {
+            Some(TakenMessage {
                 seq: delivery.seq,
                 sender: &delivery.sender,
                 attempt: delivery.attempt,
@@ -139,7 +139,7 @@ fn taken(deliveries: &[Delivery]) -> Vec<Taken<'_>> {
         .collect()
 }
 
-/// A time as people write it: `30s`, `500ms`, `2m`, or bare seconds.
+/// Parses a duration: `30s`, `500ms`, `2m`, or bare seconds.
 #[must_use]
 pub fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -152,7 +152,7 @@ pub fn duration(text: &str) -> Option<Duration> {
     }
 }
 
-/// The two ids of a path; the inbox belongs to the caller.
+/// Agent and message of the path; the inbox must be the caller's.
 fn ids(who: &BusCaller, path: &(String, String)) -> actix_web::Result<(AgentId, MessageId)> {
     let agent = agent_id(&path.0)?;
     who.must_be(&agent)?;

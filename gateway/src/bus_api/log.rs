@@ -1,7 +1,7 @@
-//! `/bus/log`: the record, newest first, page by page; one message; whether it is whole.
+//! `/bus/log`: page through records, show one message, verify the chain.
 //!
-//! Answers are read, joined and redacted where blocking is allowed: one may be many megabytes,
-//! and whoever sends messages must not wait for it.
+//! Records are read, joined with their events and redacted on blocking threads: one response may be
+//! many megabytes, and senders of messages must not wait for it.
 
 mod filter;
 mod query;
@@ -12,8 +12,9 @@ mod time;
 
 use crate::openapi::{Operation, array, named, number, object, text};
 use a2a_protocol::{Kind, Outcome};
+use parking_lot::RwLock;
 use serde_json::{Map, Value};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_actors::{BusSystem, circuit_fact};
@@ -35,27 +36,27 @@ use self::query::read_after;
 use crate::auth::BusCaller;
 use crate::problem::refuse;
 
-/// How many may follow the log at once.
+/// Concurrent followers of the log.
 const MAX_STREAMS: usize = 64;
-/// How many questions are answered at once; further ones wait for their turn.
+/// Concurrent searches; further ones wait.
 const MAX_SEARCHES: usize = 2;
 
-/// How the log is shown.
+/// Redaction and limits of the log over HTTP.
 #[derive(Debug, Clone)]
 pub struct LogSettings {
-    /// It may change while the server runs.
+    /// Replaced when the configuration is reloaded.
     redaction: Arc<RwLock<Arc<Redaction>>>,
-    /// How long a reader may take nothing before its connection is closed.
+    /// How long a reader may stall before its connection is closed.
     stalled: Duration,
     streams: Arc<Semaphore>,
-    /// Searching takes a core while it lasts; the bus needs the others.
+    /// A search takes a core while it lasts; the bus needs the others.
     searching: Arc<Semaphore>,
-    /// Verifying reads everything; one at a time is enough.
+    /// A verification reads everything; one at a time is enough.
     verifying: Arc<Semaphore>,
 }
 
 impl LogSettings {
-    /// Shows everything but what is to be redacted.
+    /// Shows everything but what is redacted.
     #[must_use]
     pub fn new(redaction: Redaction, stalled: Duration) -> Self {
         Self {
@@ -67,17 +68,17 @@ impl LogSettings {
         }
     }
 
-    /// Hides something else from now on, also from those who follow the log already.
+    /// Replaces the redaction, also for open streams.
     pub fn hide(&self, redaction: Redaction) {
-        *self.redaction.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(redaction);
+        *self.redaction.write() = Arc::new(redaction);
     }
 
     fn redaction(&self) -> Arc<Redaction> {
-        Arc::clone(&self.redaction.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.redaction.read())
     }
 }
 
-/// The query as it stands, so that what is wrong can be named.
+/// The raw query, so that an error can name the parameter.
 type Parameters = web::Query<Vec<(String, String)>>;
 
 #[get("/bus/log")]
@@ -124,7 +125,7 @@ pub(crate) async fn message(
     .await
 }
 
-/// When something was stopped, and when it went on.
+/// The trips and resets of one circuit.
 #[get("/bus/circuits/{key}/log")]
 pub(crate) async fn circuit(
     who: BusCaller,
@@ -217,7 +218,7 @@ pub(crate) async fn verify(
     }
 }
 
-/// Answers a question when it is its turn; `None` is a message that is not there.
+/// Runs a search when it has a permit; `None` if the message does not exist.
 async fn search(
     bus: &BusSystem,
     settings: &web::Data<LogSettings>,
@@ -226,7 +227,7 @@ async fn search(
     let turn = Arc::clone(&settings.searching).acquire_owned().await;
     let (reader, settings) = (bus.reader(), settings.clone());
     let answer = web::block(move || {
-        let _turn = turn; // whoever asked may be gone before the search is
+        let _turn = turn; // the caller may leave before the search ends
         question(reader.as_ref(), &settings.redaction())
     });
     match answer.await.unwrap_or(Err(ReadError::Closed)) {
@@ -239,7 +240,7 @@ async fn search(
     }
 }
 
-/// Whoever asks about a line wants proof, and the claim that it was removed is none.
+/// A missing line is not proven to be removed, so the error names what could not be verified.
 #[must_use]
 pub fn unproven(head: Head, from: u64) -> String {
     format!("head {head} cannot be proven: the log says that lines before {from} were removed")
@@ -269,16 +270,15 @@ fn records(records: &[StoredRecord], redaction: &Redaction, next: &str) -> Strin
     format!("{{\"records\":[{}],\"nextCursor\":\"{next}\"}}", shown.join(","))
 }
 
-/// The record's own line with the events so far. Events that one answer has no room for are
-/// counted.
+/// A record's line with the events so far. Events beyond the limit of one response are counted.
 #[must_use]
 pub fn with_deliveries(record: &StoredRecord) -> String {
     let events = record.deliveries.iter().map(|event| event.get());
     joined(record.line.get(), events, record.more_deliveries)
 }
 
-/// A record's line with its events' lines. All are passed on as they stand in the log; to
-/// each event is added how long after the record it happened.
+/// A record's line with the lines of its events, byte for byte as in the log. Each event also gets
+/// the time that passed since the record.
 pub fn joined<'a>(line: &str, events: impl Iterator<Item = &'a str>, more: u64) -> String {
     let line = line.trim_end();
     let time = a2a_journal::time_of(line);
@@ -291,7 +291,7 @@ pub fn joined<'a>(line: &str, events: impl Iterator<Item = &'a str>, more: u64) 
         let after = time.zip(a2a_journal::time_of(event)).map(|(time, then)| then - time);
         match (event.strip_suffix('}'), after) {
             (Some(open), Some(after)) => {
-                // A clock that was set back is no reason to claim that it happened before.
+                // A clock that was set back must not give a negative time.
                 let ms = after.num_milliseconds().max(0);
                 whole.push_str(&format!("{open},\"afterMs\":{ms}}}"));
             }

@@ -1,4 +1,4 @@
-//! `POST /bus/messages`: a message goes in, its receipt comes back.
+//! `POST /bus/messages`: submit a message, respond with its receipt.
 
 use crate::openapi::{Operation, named};
 use a2a_protocol::{AgentId, Kind, Receipt};
@@ -25,12 +25,12 @@ pub(crate) async fn send(
     let submission = read(body).await.map_err(|error| bad_body(&error))?;
     let submission = match trace::given(request.headers()) {
         Some(given) => submission.with_trace(Some(given)),
-        None => trace::noted(submission),
+        None => trace::record_in_span(submission),
     };
     Ok(answer(&bus.send(who.caller(), submission).await))
 }
 
-/// Reads no more than a message may have; the rest is counted, not kept.
+/// Reads at most the size limit of a message; further bytes are counted, not kept.
 async fn read(mut body: web::Payload) -> Result<Submission, actix_web::error::PayloadError> {
     let mut bytes = Vec::new();
     let mut total = 0;
@@ -40,12 +40,12 @@ async fn read(mut body: web::Payload) -> Result<Submission, actix_web::error::Pa
         if total <= MESSAGE_BYTES {
             bytes.extend_from_slice(&chunk);
         } else if total > COUNTED_BYTES {
-            // What comes behind that is not waited for.
+            // The rest is not read.
 
             break;
         }
     }
-    // From here on it is the bus that takes its time, not the sender.
+    // From here on the time counts for the bus, not for the sender.
     let since = Instant::now();
     if total > MESSAGE_BYTES {
         return Ok(Submission::too_large(&bytes, total, since));

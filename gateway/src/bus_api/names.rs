@@ -1,4 +1,4 @@
-//! `/bus/names`: which names are in use, and which tokens are refused because of that.
+//! `/bus/names`: list tokens that are refused for their name, show the holder of a name.
 
 use crate::openapi::{Operation, array, object, text};
 use a2a_actors::BusSystem;
@@ -13,7 +13,7 @@ use crate::auth::tokens::{Principal, TokenRegistry};
 use crate::auth::{A2aCaller, BusCaller};
 use crate::problem::refuse;
 
-/// The tokens that are refused because their name stands for something else.
+/// Lists tokens that are refused because their name belongs to another holder.
 #[get("/bus/names")]
 pub(crate) async fn list(
     who: BusCaller,
@@ -32,7 +32,7 @@ pub(crate) async fn list(
     Ok(HttpResponse::Ok().json(json!({ "refused": refused.collect::<Vec<_>>() })))
 }
 
-/// Who has a name. Agents and clients may only ask for their own.
+/// Shows the holder of a name. Agents and clients may only look up their own.
 #[get("/bus/names/{name}")]
 pub(crate) async fn show(
     caller: A2aCaller,

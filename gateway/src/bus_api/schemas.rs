@@ -1,4 +1,4 @@
-//! The published schemas, for programs that check before they send. Everybody may read them.
+//! `/schemas`: the published JSON Schemas, for programs that validate before they send. Public.
 
 use crate::openapi::Operation;
 use serde_json::json;
@@ -12,7 +12,7 @@ use actix_web::{HttpResponse, get, web};
 
 use crate::problem::problem;
 
-/// Made once: generating them takes longer than sending them.
+/// Built once: generating them takes longer than sending them.
 static SCHEMAS: LazyLock<HashMap<&str, String>> = LazyLock::new(|| {
     schema::all().into_iter().map(|(name, schema)| (name, format!("{schema:#}\n"))).collect()
 });

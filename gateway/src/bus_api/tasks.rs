@@ -65,7 +65,7 @@ pub(crate) async fn show(
 ) -> actix_web::Result<HttpResponse> {
     let id = task_id(&id)?;
     let concerns = |task: &Task| who.agent().is_none_or(|agent| task.concerns(agent));
-    // Somebody else's looks like none.
+    // The task of another agent looks like none.
     let task = bus.task(id).await.filter(concerns).ok_or_else(|| {
         refuse(StatusCode::NOT_FOUND, "unknown_task", &format!("There is no task {id}."))
     })?;
@@ -101,7 +101,7 @@ pub(crate) fn task_id(text: &str) -> actix_web::Result<TaskId> {
 
 #[derive(Deserialize)]
 struct A2aFilter {
-    /// This one alone.
+    /// This task alone.
     task: Option<String>,
     agent: Option<String>,
     state: Option<A2aTaskState>,
@@ -117,13 +117,13 @@ struct TaskPage<'a> {
     next_cursor: String,
 }
 
-/// A task with what A2A does not say of it.
+/// A task with its owner, agent and conversation, which A2A does not show.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ShownTask<'a> {
-    /// Who does it.
+    /// The agent that does it.
     agent_id: &'a AgentId,
-    /// Who asked for it, such as `client:acme`.
+    /// The caller that asked for it, such as `client:acme`.
     owner: &'a str,
     /// The conversation of its messages on the bus.
     correlation_id: String,
@@ -137,7 +137,7 @@ pub(crate) async fn list_a2a(
     a2a: web::Data<A2a>,
 ) -> actix_web::Result<HttpResponse> {
     let asked = filter.agent.as_deref().map(agent_id).transpose()?;
-    // An agent sees what it does.
+    // An agent sees the tasks it does.
     let agent = asked.or_else(|| who.agent().cloned());
     if let Some(agent) = &agent {
         who.must_be(agent)?;
@@ -180,7 +180,7 @@ fn answer(tasks: &[StoredTask], next_cursor: String) -> HttpResponse {
     HttpResponse::Ok().json(TaskPage { tasks: shown.collect(), next_cursor })
 }
 
-/// The A2A task behind a `task_request`, whole, for the agent that does it.
+/// Shows the whole A2A task behind a `task_request` to the agent that does it.
 #[get("/bus/tasks/{id}/a2a")]
 pub(crate) async fn whole(
     who: BusCaller,

@@ -1,4 +1,5 @@
-//! `GET /healthz`: the program answers. `GET /readyz`: a message or task sent now would be accepted.
+//! Health checks: `GET /healthz` for liveness, `GET /readyz` for readiness to accept messages and
+//! tasks.
 
 use crate::openapi::{Operation, literal, object, text};
 use std::time::Duration;
@@ -20,14 +21,14 @@ pub(crate) async fn live() -> HttpResponse {
     HttpResponse::Ok().json(json!({ "status": "ok" }))
 }
 
-/// One part of the program, and how it is.
+/// The state of one part of the program.
 pub(crate) struct Part {
     pub(crate) name: &'static str,
-    /// In one word.
-    word: &'static str,
-    /// What is wrong with it; `None` when it is well.
+    /// Its state as a label.
+    state: &'static str,
+    /// What is wrong with it; `None` when it is healthy.
     fault: Option<String>,
-    /// Without it nothing is accepted.
+    /// Whether readiness depends on it.
     needed: bool,
 }
 
@@ -41,12 +42,12 @@ impl Part {
         self.needed
     }
 
-    fn needed(name: &'static str, word: &'static str, fault: Option<String>) -> Self {
-        Self { name, word, fault, needed: true }
+    fn needed(name: &'static str, state: &'static str, fault: Option<String>) -> Self {
+        Self { name, state, fault, needed: true }
     }
 }
 
-/// The parts that are looked at, in the order in which they are named.
+/// The state of every part, in the order of the response.
 pub(crate) async fn parts(http_metrics: &HttpMetrics, bus: &BusSystem, a2a: &A2a) -> Vec<Part> {
     let phase = http_metrics.phase();
     let moves = "The server is starting or stopping. Ask again, or ask another one.";
@@ -57,7 +58,7 @@ pub(crate) async fn parts(http_metrics: &HttpMetrics, bus: &BusSystem, a2a: &A2a
         store("task_store", a2a.tasks().stats().store(), "of a task is accepted"),
         index(bus),
     ];
-    // Last of all, so that what was asked above is known: a part may end just now.
+    // Checked last, because a part may end while the others are asked.
     for ended in bus.parts().ended() {
         let detail = format!("{ended}. The program ends by itself; start it again.");
         let part = Part::needed(ended.part, "ended", Some(detail));
@@ -86,9 +87,9 @@ fn store(name: &'static str, writing: Writing, accepted: &str) -> Part {
     Part::needed(name, writing.as_str(), fault)
 }
 
-/// Whether the router answers, and would take a message.
+/// Whether the router answers and would accept a message.
 async fn of_bus(bus: &BusSystem) -> Part {
-    let (word, fault) = match tokio::time::timeout(ANSWER, bus.refuses()).await {
+    let (state, fault) = match tokio::time::timeout(ANSWER, bus.refuses()).await {
         Ok(Ok(None)) => ("accepting", None),
         Ok(Ok(Some(why))) => ("refusing", Some(why.to_owned())),
         Ok(Err(_)) => ("ended", Some("The router has ended; nothing is accepted.".to_owned())),
@@ -97,7 +98,7 @@ async fn of_bus(bus: &BusSystem) -> Part {
             ("silent", Some(detail))
         }
     };
-    Part::needed("bus", word, fault)
+    Part::needed("bus", state, fault)
 }
 
 /// Messages are accepted without it.
@@ -109,8 +110,8 @@ fn index(bus: &BusSystem) -> Part {
             reader.unindexed()
         )
     });
-    let word = if fault.is_some() { "failing" } else { "writing" };
-    Part { name: "index", word, fault, needed: false }
+    let state = if fault.is_some() { "failing" } else { "writing" };
+    Part { name: "index", state, fault, needed: false }
 }
 
 #[get("/readyz")]
@@ -121,7 +122,7 @@ pub(crate) async fn ready(
 ) -> HttpResponse {
     let all = parts(&http_metrics, &bus, &a2a).await;
     let parts: Map<_, _> =
-        all.iter().map(|part| (part.name.to_owned(), json!(part.word))).collect();
+        all.iter().map(|part| (part.name.to_owned(), json!(part.state))).collect();
     let why = |needed: bool| -> Vec<Value> {
         let faulty = all.iter().filter(|part| part.needed == needed);
         let faults = faulty.filter_map(|part| Some((part.name, part.fault.as_ref()?)));

@@ -1,5 +1,5 @@
-//! How the edge is: whether it takes calls, how many came and how long they took. Counted where
-//! it happens, in places of fixed number: no word of a caller is ever part of one.
+//! Counters of the HTTP edge, and its phase. Labels are fixed at compile time: no value of a caller
+//! ever becomes one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -10,19 +10,19 @@ use actix_web::http::StatusCode;
 
 use crate::Connections;
 
-/// Where the server is in its life.
+/// Phase of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Not everything is there yet.
+    /// Not everything is started yet.
     Starting,
-    /// It takes calls.
+    /// Accepts requests.
     Ready,
-    /// It finishes what it has.
+    /// Drains requests in flight.
     Stopping,
 }
 
 impl Phase {
-    /// In one word.
+    /// The label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ macro_rules! words {
 }
 
 words! {
-    /// What a path is about.
+    /// Route label of a path.
     Route {
         Rpc = "a2a_rpc",
         Rest = "a2a_rest",
@@ -65,7 +65,7 @@ words! {
         Health = "health",
         Metrics = "metrics",
     }
-    /// The first digit of a status.
+    /// Status class.
     Class {
         Informational = "1xx",
         Success = "2xx",
@@ -73,7 +73,7 @@ words! {
         ClientError = "4xx",
         ServerError = "5xx",
     }
-    /// Why a caller is not let in.
+    /// Why authentication failed.
     Unauthorized {
         Missing = "missing",
         Unknown = "unknown",
@@ -82,7 +82,7 @@ words! {
 }
 
 impl Route {
-    /// By how the path begins or ends; what is no other may be A2A over HTTP+JSON.
+    /// Classifies a path by its prefix or suffix; any other path may be A2A over HTTP+JSON.
     pub(crate) fn of(path: &str) -> Self {
         if let Some(bus) = path.strip_prefix("/bus/") {
             return Self::of_bus(bus);
@@ -122,7 +122,7 @@ impl Class {
     }
 }
 
-/// How the edge is.
+/// Counters and phase of the HTTP edge.
 #[derive(Debug)]
 pub struct HttpMetrics {
     phase: AtomicU8,
@@ -145,17 +145,17 @@ impl HttpMetrics {
         }
     }
 
-    /// The server takes calls from now on.
+    /// Sets the phase to ready.
     pub fn set_ready(&self) {
         self.phase.store(Phase::Ready as u8, Relaxed);
     }
 
-    /// The server finishes what it has.
+    /// Sets the phase to stopping.
     pub fn set_stopping(&self) {
         self.phase.store(Phase::Stopping as u8, Relaxed);
     }
 
-    /// Where the server is in its life.
+    /// The phase of the server.
     #[must_use]
     pub fn phase(&self) -> Phase {
         match self.phase.load(Relaxed) {

@@ -1,8 +1,8 @@
-//! `GET /metrics`: what the program does, in numbers for Prometheus.
+//! `GET /metrics`: metrics in the OpenMetrics format.
 //!
-//! Counters are read where they are counted. What only an actor knows is asked for, with a
-//! deadline: if it does not answer, its numbers are missing and the page says so. Nothing here is
-//! named after an agent, a caller or a path; `docs/observability.md` lists every name.
+//! Counters are read where they are kept. Gauges of an actor are requested with a deadline: without
+//! an answer they are missing, and `scrape_answered` is 0. No label is named after an agent, a
+//! caller or a path; `docs/observability.md` lists every metric.
 
 use crate::openapi::Operation;
 use serde_json::json;
@@ -26,7 +26,7 @@ use crate::observability::http_metrics::{Class, HttpMetrics, Route, Unauthorized
 use crate::problem::refuse;
 use a2a_webhooks::{CallEnd, Webhooks};
 
-/// How long an actor may take to say how much lies with it.
+/// Deadline of an actor's answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -39,7 +39,7 @@ pub(crate) async fn show(
     http_metrics: web::Data<HttpMetrics>,
     quotas: web::Data<Quotas>,
     keys: web::Data<TokenRegistry>,
-    lobby: web::Data<SessionRegistry>,
+    sessions: web::Data<SessionRegistry>,
 ) -> actix_web::Result<HttpResponse> {
     who.must_be_a_person()?;
     let (load, tasks, process, parts) = tokio::join!(
@@ -52,7 +52,7 @@ pub(crate) async fn show(
     let mut families = about_program(&http_metrics, &process.unwrap_or_default());
     families.push(Family::gauges(
         "ready",
-        "Whether this part is well; all of them make /readyz say yes",
+        "1 while this part is healthy; /readyz is ready when all of them are",
         parts
             .iter()
             .filter(|part| part.is_needed())
@@ -60,20 +60,20 @@ pub(crate) async fn show(
     ));
     families.push(Family::gauges(
         "scrape_answered",
-        "Whether this part said in time how much lies with it; its gauges are missing otherwise",
+        "1 if this part answered the scrape in time; its gauges are missing otherwise",
         [("bus", load.is_some()), ("tasks", tasks.is_some())]
             .map(|(part, answered)| (vec![("part", part)], f64::from(u8::from(answered)))),
     ));
     families.push(Family::gauge(
         "token_file_readable",
-        "Whether the token file could be read; if not, the tokens known before stay good",
+        "1 if the token file could be read; otherwise the tokens read before stay valid",
         f64::from(u8::from(keys.is_readable())),
     ));
     families.extend(about_messages(bus.stats()));
     families.extend(load.iter().flat_map(about_load));
     families.extend(about_journal(&bus, load.as_ref()));
     families.extend(about_tasks(a2a.tasks().stats(), tasks.as_ref()));
-    families.extend(about_http(&http_metrics, &quotas, lobby.open()));
+    families.extend(about_http(&http_metrics, &quotas, sessions.open()));
     families.push(about_webhooks(a2a.webhooks()));
     let page = openmetrics::write(families).map_err(|_| {
         let detail = "The numbers could not be written down.";
@@ -86,11 +86,15 @@ fn about_program(http_metrics: &HttpMetrics, process: &Process) -> Vec<Family> {
     let began = http_metrics.began().duration_since(UNIX_EPOCH).unwrap_or_default();
     let version = vec![("version", env!("CARGO_PKG_VERSION"))];
     let mut families = vec![
-        Family::gauges("build_info", "Which program this is; always 1", [(version, 1.0)]),
-        Family::gauge("start_time_seconds", "When it was started, since 1970", began.as_secs_f64()),
+        Family::gauges("build_info", "Version of the program; always 1", [(version, 1.0)]),
+        Family::gauge(
+            "start_time_seconds",
+            "Start time of the process in seconds since 1970",
+            began.as_secs_f64(),
+        ),
     ];
     families.extend(process.resident_bytes.map(|bytes| {
-        let help = "Memory of the process that is really there";
+        let help = "Resident memory of the process in bytes";
         Family::gauge("process_resident_memory_bytes", help, bytes as f64)
     }));
     families.extend(
@@ -107,25 +111,21 @@ fn about_messages(stats: &Stats) -> [Family; 7] {
         (vec![("kind", kind), ("outcome", outcome.as_str())], count)
     });
     [
-        Family::counters(
-            "messages",
-            "Messages answered, by kind and by what the receipt said",
-            messages,
-        ),
+        Family::counters("messages", "Messages submitted, by kind and outcome", messages),
         Family::counter(
             "deliveries",
-            "Copies of messages laid into the inbox of a recipient",
+            "Messages enqueued in an inbox, one for each recipient",
             stats.delivered(),
         ),
-        Family::counter("acknowledgements", "Copies handled and settled", stats.acknowledged()),
+        Family::counter("acknowledgements", "Deliveries acknowledged", stats.acknowledged()),
+        Family::counter("failed_attempts", "Failed delivery attempts", stats.failed_attempts()),
         Family::counter(
-            "failed_attempts",
-            "Attempts to handle that failed",
-            stats.failed_attempts(),
+            "dead_letters",
+            "Deliveries that became dead letters",
+            stats.dead_letters(),
         ),
-        Family::counter("dead_letters", "Copies given up", stats.dead_letters()),
         Family::counter("overdue_tasks", "Tasks of the ledger marked overdue", stats.overdue()),
-        Family::counter("circuit_trips", "Conversations stopped", stats.tripped()),
+        Family::counter("circuit_trips", "Circuits tripped", stats.tripped()),
     ]
 }
 
@@ -135,18 +135,18 @@ fn about_load(load: &BusLoad) -> [Family; 10] {
     [
         Family::gauge(
             "agents",
-            "Agents that are known, those of the server and callers included",
+            "Agents in the directory, those of the server and callers included",
             number(load.agents),
         ),
-        Family::gauge("sessions", "Sessions with an agent's code in them", number(load.sessions)),
+        Family::gauge("sessions", "Attached sessions of agents", number(load.sessions)),
         Family::gauges(
             "inbox_messages",
-            "Messages in all inboxes that wait, or are in their recipient's hands",
+            "Messages in all inboxes, waiting or in flight",
             [(state("waiting"), number(load.waiting)), (state("in_hands"), number(load.in_hands))],
         ),
         Family::gauges(
             "inbox_bytes",
-            "Bytes of the messages that wait, are in their recipient's hands, or are dead letters; one to several recipients counts for each",
+            "Bytes of messages that wait, are in flight, or are dead letters; a message to several recipients counts for each",
             [
                 (state("waiting"), number(load.waiting_bytes)),
                 (state("in_hands"), number(load.in_hands_bytes)),
@@ -155,16 +155,16 @@ fn about_load(load: &BusLoad) -> [Family; 10] {
         ),
         Family::gauge(
             "held_bytes",
-            "Bytes of all messages that the bus holds; one to several recipients counts once",
+            "Bytes of all messages that the bus holds; a message to several recipients counts once",
             number(load.held_bytes),
         ),
         Family::gauge("inbox_messages_max", "Messages in the fullest inbox", number(load.most)),
         Family::gauge(
             "inbox_oldest_seconds",
-            "How long the oldest message that waits has been accepted; 0 when none waits",
+            "Age of the oldest waiting message in seconds; 0 when none waits",
             load.oldest.as_secs_f64(),
         ),
-        Family::gauge("dead_letters_kept", "Dead letters now", number(load.dead_letters)),
+        Family::gauge("dead_letters_kept", "Dead letters kept", number(load.dead_letters)),
         Family::gauge(
             "ledger_tasks_overdue",
             "Open tasks of the ledger that are marked overdue",
@@ -172,7 +172,7 @@ fn about_load(load: &BusLoad) -> [Family; 10] {
         ),
         Family::gauges(
             "circuits",
-            "Conversations that are stopped now, by state",
+            "Circuits that are not closed, by state",
             [
                 (state("open"), number(load.open_circuits)),
                 (state("half_open"), number(load.half_open_circuits)),
@@ -186,17 +186,17 @@ fn about_journal(bus: &BusSystem, load: Option<&BusLoad>) -> Vec<Family> {
     let mut families = vec![
         Family::histogram(
             "journal_commit_seconds",
-            "How long the disk took for one batch of lines",
+            "Duration of one group commit of the journal in seconds",
             stats.commit_seconds().classes(),
         ),
         Family::histogram(
             "journal_commit_lines",
-            "Lines in one batch",
+            "Lines per group commit of the journal",
             stats.commit_lines().classes(),
         ),
         Family::gauge(
             "journal_unindexed_lines",
-            "Lines that are on the disk and not yet in the index",
+            "Durable lines that are not indexed yet",
             bus.reader().unindexed() as f64,
         ),
         Family::gauge(
@@ -206,7 +206,7 @@ fn about_journal(bus: &BusSystem, load: Option<&BusLoad>) -> Vec<Family> {
         ),
     ];
     families.extend(load.map(|load| {
-        let help = "Lines that somebody waits for and the disk does not have yet";
+        let help = "Lines that are waited for and not durable yet";
         Family::gauge("journal_uncommitted_lines", help, load.uncommitted as f64)
     }));
     families
@@ -215,15 +215,15 @@ fn about_journal(bus: &BusSystem, load: Option<&BusLoad>) -> Vec<Family> {
 fn about_tasks(stats: &TaskStats, load: Option<&TaskLoad>) -> Vec<Family> {
     let ended = TaskEnd::ALL.map(|end| (vec![("end", end.as_str())], stats.ended(end)));
     let mut families = vec![
-        Family::counters("tasks_ended", "A2A tasks that ended, by how", ended),
+        Family::counters("tasks_ended", "A2A tasks that ended, by end state", ended),
         Family::histogram(
             "task_store_commit_seconds",
-            "How long the disk took for one batch of changes of tasks",
+            "Duration of one commit of the task store in seconds",
             stats.commit_seconds().classes(),
         ),
         Family::histogram(
             "task_store_commit_changes",
-            "Changes in one batch",
+            "Changes per commit of the task store",
             stats.commit_changes().classes(),
         ),
     ];
@@ -239,7 +239,7 @@ fn about_tasks(stats: &TaskStats, load: Option<&TaskLoad>) -> Vec<Family> {
             Family::gauges("tasks", "A2A tasks that are open, by state", states),
             Family::gauge(
                 "tasks_queued",
-                "A2A tasks that stand behind another of their conversation",
+                "A2A tasks queued behind another of their conversation",
                 load.waiting as f64,
             ),
         ]
@@ -261,49 +261,49 @@ fn about_http(http_metrics: &HttpMetrics, quotas: &Quotas, sessions: usize) -> [
         .iter()
         .map(|why| (vec![("reason", why.as_str())], http_metrics.unauthorized(*why)));
     [
-        Family::counters("http_requests", "Requests answered, by route and status", answers),
+        Family::counters("http_requests", "Requests answered, by route and status class", answers),
         Family::histograms(
             "http_request_seconds",
-            "How long the beginning of an answer took, by route; waiting for a message included",
+            "Time to first response byte in seconds, by route; includes long-poll wait",
             took,
         ),
         Family::counters(
             "http_unauthorized",
-            "Calls whose token was missing or not good",
+            "Requests refused for a missing or invalid token, by reason",
             unauthorized,
         ),
         Family::gauge(
             "http_connections",
-            "Connections now",
+            "Open connections",
             http_metrics.connections().count() as f64,
         ),
         Family::gauge(
             "streams",
-            "Streams of tasks and of the log now",
+            "Open streams of tasks and of the log",
             quotas.streams.held() as f64,
         ),
         Family::gauges(
             "http_held",
-            "What callers hold of each quota now: streams, waiting calls, bytes of answers not taken",
+            "Usage of each quota: streams, waiting calls, unread bytes of responses",
             quotas
                 .all()
                 .map(|quota| (vec![("quota", quota.resource().as_str())], quota.held() as f64)),
         ),
         Family::counters(
             "http_refused",
-            "Calls refused because a quota of their caller or of all was used up, by quota",
+            "Requests refused because a quota was exhausted, by quota",
             quotas.all().map(|quota| (vec![("quota", quota.resource().as_str())], quota.refused())),
         ),
         Family::counters(
             "http_closed",
-            "Connections that the server closed, by why",
+            "Connections closed by the server, by reason",
             CloseReason::ALL.iter().map(|why| {
                 (vec![("reason", why.as_str())], http_metrics.connections().closed(*why))
             }),
         ),
         Family::gauge(
             "websockets",
-            "Sessions of agents over WebSocket now, those that wait for their agent to come back included",
+            "Sessions of agents over WebSocket, those in their grace time included",
             sessions as f64,
         ),
     ]
@@ -311,7 +311,7 @@ fn about_http(http_metrics: &HttpMetrics, quotas: &Quotas, sessions: usize) -> [
 
 fn about_webhooks(webhooks: &Webhooks) -> Family {
     let calls = CallEnd::ALL.map(|end| (vec![("outcome", end.as_str())], webhooks.calls(end)));
-    Family::counters("webhook_calls", "Calls of webhooks, by what came of them", calls)
+    Family::counters("webhook_calls", "Webhook calls, by outcome", calls)
 }
 
 /// Descriptions of the routes above for the OpenAPI document.

@@ -1,4 +1,4 @@
-//! Numbers as a page of OpenMetrics text. It knows how they are written, not what they mean.
+//! Encoder of the OpenMetrics text format.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-/// What every name begins with.
+/// Prefix of every metric name.
 const PREFIX: &str = "openclaw_a2a";
 
-/// What tells the numbers of one name apart: words of ours, never of a caller.
+/// Labels of one sample, fixed at compile time.
 pub(super) type Labels = Vec<(&'static str, &'static str)>;
 
-/// Some numbers under one name.
+/// A metric family: samples of one name.
 #[derive(Debug)]
 pub(super) struct Family {
     name: &'static str,
@@ -31,7 +31,7 @@ enum Values {
 }
 
 impl Family {
-    /// A number that only grows; `_total` is added to its name.
+    /// A counter; `_total` is appended to its name.
     pub(super) fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
         Self::counters(name, help, [(Labels::new(), value)])
     }
@@ -44,7 +44,7 @@ impl Family {
         Self { name, help, values: Values::Counters(values.into_iter().collect()) }
     }
 
-    /// A number that goes up and down.
+    /// A gauge.
     pub(super) fn gauge(name: &'static str, help: &'static str, value: f64) -> Self {
         Self::gauges(name, help, [(Labels::new(), value)])
     }
@@ -106,7 +106,7 @@ fn each<T>(
     Ok(())
 }
 
-/// Everything there is to say at one moment.
+/// All families of one scrape.
 #[derive(Debug)]
 struct Exposition(Vec<Family>);
 
@@ -116,10 +116,10 @@ impl Collector for Exposition {
     }
 }
 
-/// The page.
+/// Encodes the families.
 ///
 /// # Errors
-/// Never, as it is written to memory.
+/// Never, as it writes to memory.
 pub(super) fn write(families: Vec<Family>) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register_collector(Box::new(Exposition(families)));

@@ -1,21 +1,21 @@
-//! What the system says of this process. Where it says nothing, nothing is shown.
+//! Process statistics from `/proc`; absent where the system has none.
 
-/// What the process takes.
+/// Resources of the process; `None` where unknown.
 #[derive(Debug, Default)]
 pub(super) struct Process {
-    /// Memory that is really there, in bytes.
+    /// Resident memory in bytes.
     pub(super) resident_bytes: Option<u64>,
     pub(super) open_files: Option<u64>,
 }
 
 impl Process {
-    /// Reads it; blocks as long as the system takes for that.
+    /// Reads them; blocks.
     pub(super) fn read() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").ok();
         let open = std::fs::read_dir("/proc/self/fd").ok();
         Self {
             resident_bytes: status.as_deref().and_then(resident_bytes),
-            // One of them is the look itself.
+            // One of them is this directory listing.
             open_files: open.map(|files| (files.count() as u64).saturating_sub(1)),
         }
     }

@@ -1,4 +1,4 @@
-//! The outermost layer: every request is counted, timed and has a span, whatever becomes of it.
+//! Outermost middleware: counts, times and traces every request.
 
 use std::time::Instant;
 
@@ -12,10 +12,10 @@ use tracing::field::{Empty, display};
 use crate::observability::http_metrics::{HttpMetrics, Route};
 use crate::observability::trace;
 
-/// Counts and times requests; middleware of the whole application, around all other.
+/// Counts and times requests; wraps the whole application.
 ///
 /// # Errors
-/// Only what the application itself raises.
+/// Only errors of the application itself.
 pub async fn observe<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,

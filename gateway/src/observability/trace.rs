@@ -1,5 +1,4 @@
-//! The trace of a request, as its headers say it: `traceparent` and `tracestate` of W3C Trace
-//! Context. What is not valid is none, never an error.
+//! W3C Trace Context of a request: `traceparent` and `tracestate`. An invalid header is ignored.
 
 use std::sync::Arc;
 
@@ -10,27 +9,27 @@ use actix_web::http::header::{HeaderMap, HeaderName};
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// The trace that a caller gave, if it gave one.
+/// The trace of the caller, if the request has a valid one.
 pub(crate) fn given(headers: &HeaderMap) -> Option<Arc<Trace>> {
     let mut parents = headers.get_all(TRACEPARENT);
-    // Two of them would leave open which is meant.
+    // Two of them would be ambiguous.
     let parent = parents.next().filter(|_| parents.next().is_none())?.to_str().ok()?;
-    // It may come in parts, which are one list.
+    // It may be split over several headers, which form one list.
     let states: Option<Vec<&str>> =
         headers.get_all(TRACESTATE).map(|value| value.to_str().ok()).collect();
     let state = states.filter(|states| !states.is_empty()).map(|states| states.join(","));
     Trace::read(parent, state.as_deref()).map(Arc::new)
 }
 
-/// Tells the span of the request which trace its message belongs to, where none was given.
-pub(crate) fn noted(parcel: Submission) -> Submission {
+/// Records the trace of the message in the span of the request, where the caller gave none.
+pub(crate) fn record_in_span(submission: Submission) -> Submission {
     let span = tracing::Span::current();
     if !span.is_disabled()
-        && let Some(id) = parcel.trace_id()
+        && let Some(id) = submission.trace_id()
     {
         span.record("trace", tracing::field::display(id));
     }
-    parcel
+    submission
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! What each path takes, read off the table of `openapi`: which verbs, and which parameters.
+//! Lookup over the described routes: which verbs and query parameters a path takes.
 //!
-//! A verb that a path does not take is answered 405 and not 404, and a parameter that no call has
-//! is refused: one that is passed over looks like an answer to it.
+//! A verb that a path does not take is answered 405 and not 404, and an unknown parameter is
+//! refused: a misspelt filter that is ignored would look as if it had matched.
 
 use std::sync::LazyLock;
 
 use a2a_protocol::nearest;
 
-/// One call of the table.
+/// One described route.
 struct Row {
     verb: &'static str,
     path: String,
@@ -33,7 +33,7 @@ impl Row {
     }
 }
 
-/// Whether a segment is one of a pattern such as `tasks`, `{id}` or `{name}.json`.
+/// Whether a segment matches a pattern such as `tasks`, `{id}` or `{name}.json`.
 fn fits(pattern: &str, segment: &str) -> bool {
     match (pattern.find('{'), pattern.rfind('}')) {
         (Some(begin), Some(end)) => segment
@@ -44,7 +44,7 @@ fn fits(pattern: &str, segment: &str) -> bool {
     }
 }
 
-/// The verbs that a path takes; none where there is nothing.
+/// The verbs of a path; none for an unknown one.
 pub(crate) fn verbs(path: &str) -> Vec<&'static str> {
     let mut verbs: Vec<_> =
         ROWS.iter().filter(|row| row.has_path(path)).map(|row| row.verb).collect();
@@ -53,12 +53,12 @@ pub(crate) fn verbs(path: &str) -> Vec<&'static str> {
     verbs
 }
 
-/// Why a query is refused: it has a parameter that the call does not.
+/// Why a query is refused: it has a parameter that the route does not.
 pub(crate) fn unknown_parameter(verb: &str, path: &str, query: &str) -> Option<String> {
     if query.is_empty() {
         return None;
     }
-    // Where paths fit several patterns, the most literal one is called.
+    // Where several patterns match, the most literal one is called.
     let rows = ROWS.iter().filter(|row| row.verb == verb && row.has_path(path));
     let row = rows.min_by_key(|row| row.path.matches('{').count())?;
     let given = url::form_urlencoded::parse(query.as_bytes());
@@ -88,16 +88,16 @@ mod tests {
 
     #[test]
     fn parameters_that_no_call_has_are_named_with_near_ones() {
-        let said = |query| unknown_parameter("GET", "/bus/agents/tim/inbox", query);
-        assert_eq!(said("wait=1s&limit=3&peek=false"), None);
-        let unknown = said("wiat=1s").unwrap();
+        let refusal = |query| unknown_parameter("GET", "/bus/agents/tim/inbox", query);
+        assert_eq!(refusal("wait=1s&limit=3&peek=false"), None);
+        let unknown = refusal("wiat=1s").unwrap();
         assert!(
             unknown.contains("`wiat`") && unknown.contains("did you mean `wait`?"),
             "{unknown}"
         );
         let none = unknown_parameter("GET", "/bus/circuits", "%78=1").unwrap();
         assert!(none.contains("`x`") && none.contains("takes no parameters"), "{none}");
-        // The literal path, not the pattern that also fits.
+        // The literal path, not the pattern that also matches.
         assert_eq!(unknown_parameter("GET", "/bus/tasks/a2a", "cursor=x"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A row of the table: one call, and the Operation Object it becomes.
+//! Builder of one Operation Object.
 
 use a2a_policy::CircuitKey;
 use a2a_protocol::task::Label;
@@ -9,13 +9,12 @@ use serde_json::{Map, Value, json};
 
 use super::{named, text};
 
-/// What every call may be answered: it was not meant for this server, its head is too large, too
-/// many are being answered.
+/// Refusals that every route may return: misdirected, head too large, overloaded.
 const ANYWHERE: &[u16] = &[421, 431, 503];
-/// The same, where a token may be asked for and pages elsewhere have no business.
+/// Refusals of routes that are authenticated and check the origin.
 const GUARDED: &[u16] = &[401, 403, 429];
 
-/// One call over HTTP.
+/// The description of one route.
 #[derive(Clone)]
 pub(crate) struct Operation {
     verb: &'static str,
@@ -27,7 +26,7 @@ pub(crate) struct Operation {
     parameters: Vec<Value>,
     body: Option<Value>,
     answers: Vec<(u16, Value)>,
-    /// Nobody is asked for a token.
+    /// Needs no token.
     public: bool,
 }
 
@@ -57,7 +56,7 @@ impl Operation {
         self.path.clone()
     }
 
-    /// The names of the parameters in its query.
+    /// The names of its query parameters.
     pub(crate) fn parameters(&self) -> Vec<String> {
         let of_query = self.parameters.iter().filter(|parameter| parameter["in"] == "query");
         of_query.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect()
@@ -126,12 +125,12 @@ impl Operation {
             .problems(&[408, 413])
     }
 
-    /// An answer in JSON.
+    /// A JSON response.
     pub(crate) fn json(self, status: u16, about: &str, schema: &Value) -> Self {
         self.response(status, about, json!({ "application/json": { "schema": schema } }))
     }
 
-    /// Events, whose data is `data`.
+    /// An event stream, whose data is `data`.
     pub(crate) fn events(self, about: &str, data: &str) -> Self {
         let schema = json!({ "type": "string", "description": data });
         self.response(200, about, json!({ "text/event-stream": { "schema": schema } }))
@@ -146,7 +145,7 @@ impl Operation {
         self
     }
 
-    /// Answers that say no.
+    /// Adds refusals as problems.
     pub(crate) fn problems(mut self, statuses: &[u16]) -> Self {
         for &status in statuses {
             self.refused(status, "application/problem+json", &named("Problem"));
@@ -154,7 +153,7 @@ impl Operation {
         self
     }
 
-    /// One more form of an answer that says no.
+    /// Adds a refusal of one media type.
     pub(crate) fn refused(&mut self, status: u16, media: &str, schema: &Value) {
         let at = self.answers.iter().position(|(known, _)| *known == status);
         let at = at.unwrap_or_else(|| {
@@ -203,7 +202,7 @@ impl Operation {
     }
 }
 
-/// The parameters that a path names. A name means the same in every path.
+/// The parameters of a path. A name means the same in every path.
 fn path_parameters(path: &str, schemas: &mut SchemaGenerator) -> Vec<Value> {
     let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     let parameter = |name: &str| {
@@ -230,7 +229,7 @@ fn path_parameters(path: &str, schemas: &mut SchemaGenerator) -> Vec<Value> {
     names.map(parameter).collect()
 }
 
-/// What an answer is that says no; see `gateway/problem.rs`.
+/// The schema of a problem; see `problem.rs`.
 pub(crate) fn problem() -> Value {
     json!({
         "type": "object",

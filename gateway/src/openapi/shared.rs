@@ -1,13 +1,13 @@
-//! What many calls have in common stands once, under `components`.
+//! Moves repeated parameters and responses to `components`.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-/// How often something must be there to be worth a name.
+/// Occurrences from which on a value is moved.
 const OFTEN: usize = 3;
 
-/// Puts parameters and answers that are the same in many operations into `components`.
+/// Replaces parameters and responses that are the same in many operations by references.
 pub(super) fn share(document: &mut Value) {
     let mut parameters = Shared::new("parameters");
     let mut responses = Shared::new("responses");
@@ -51,7 +51,7 @@ pub(super) fn share(document: &mut Value) {
 }
 
 struct Shared {
-    /// Of `components`.
+    /// The section of `components`.
     section: &'static str,
     counts: HashMap<String, usize>,
     named: Map<String, Value>,
@@ -66,8 +66,8 @@ impl Shared {
         *self.counts.entry(value.to_string()).or_default() += 1;
     }
 
-    /// Leaves a reference in the place of what is there often. Of two things of one name the
-    /// later stays where it is.
+    /// Replaces a repeated value by a reference. Of two different values with one name the later
+    /// stays inline.
     fn refer(&mut self, value: &mut Value, name: &str) {
         if self.counts.get(&value.to_string()).is_none_or(|&count| count < OFTEN) {
             return;

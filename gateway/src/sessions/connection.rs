@@ -1,8 +1,8 @@
-//! One connection of an agent: frames in, frames out, until either end has enough.
+//! One WebSocket connection of an agent: reads frames, writes frames, until either end closes.
 //!
-//! Everything waits in one permit, so a request to stop or to hand the session over is heard even
-//! while the other end takes nothing. What goes out is bounded: no message is taken up before the
-//! one before it is on its way, and nothing is read while too much waits to be written.
+//! One `select!` waits for everything, so a request to stop or to hand over the session is served
+//! even while the peer stalls. Output is bounded: a message is taken from the bus only when the one
+//! before it was written, and nothing is read while too much waits to be written.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -27,31 +27,31 @@ use super::frame::{self, ClientFrame, FrameError, Hello, Limits, ServerFrame};
 use super::registry::{SessionPermit, SessionSettings};
 use super::remote::{RemoteAgent, RemoteEvent};
 
-/// What a frame may have around the largest message.
+/// Largest frame: the largest message and its envelope.
 pub(super) const FRAME_BYTES: usize = MESSAGE_BYTES + 4_096;
-/// Messages an agent takes at once when it does not say how many.
+/// Messages in flight when the client states no window.
 const DEFAULT_WINDOW: usize = 16;
-/// The most it may say.
+/// Largest window.
 const LARGEST_WINDOW: usize = 256;
-/// How long a client may take to say how it wants the session to be.
+/// How long to wait for the client's `hello` before the defaults apply.
 const HELLO_WAIT: Duration = Duration::from_secs(1);
-/// Requests of one connection that may wait for their answer; beyond that nothing is read.
+/// Pending requests of one connection; beyond that nothing is read.
 const MOST_PENDING: usize = 64;
-/// Frames that may wait to be written; beyond that nothing is read.
+/// Queued frames; beyond that nothing is read.
 const MOST_OUT: usize = 64;
-/// Frames in a row that cannot be read before the connection is closed.
+/// Invalid frames in a row before the connection is closed.
 const MOST_FAULTS: u32 = 16;
-/// How long a settlement may wait for the disk before its sender is told so.
+/// How long a settlement may wait for the disk before an error is returned.
 const SETTLE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What waits to be written; a message becomes text only when it is its turn.
+/// Output queue; a message is serialized only when it is its turn.
 enum Out {
     Frame(Message),
     Deliver(Delivery),
     Cancel(Delivery),
 }
 
-/// One connection of an agent.
+/// One WebSocket connection of an agent.
 pub(super) struct AgentConnection {
     pub(super) ws: actix_ws::Session,
     pub(super) incoming: AggregatedMessageStream,
@@ -65,17 +65,17 @@ pub(super) struct AgentConnection {
     settings: SessionSettings,
     out: VecDeque<Out>,
     pending: FuturesUnordered<LocalBoxFuture<'static, String>>,
-    /// Whether the client has said, or had its time to say, how it wants the session to be.
+    /// Whether the client sent `hello`, or its time for that is over.
     opened: bool,
-    /// Frames in a row that could not be read.
+    /// Invalid frames in a row.
     faults: u32,
-    /// When the client was last heard of.
-    heard: Instant,
-    /// When something last was on its way to the client, or nothing had to be.
-    moved: Instant,
+    /// When the last frame arrived.
+    last_frame: Instant,
+    /// When the output queue last made progress or was empty.
+    last_progress: Instant,
 }
 
-/// What a connection is made of.
+/// The parts of a connection.
 pub(super) struct ConnectionParts {
     pub(super) ws: actix_ws::Session,
     pub(super) incoming: AggregatedMessageStream,
@@ -107,24 +107,24 @@ impl AgentConnection {
             pending: FuturesUnordered::new(),
             opened: false,
             faults: 0,
-            heard: Instant::now(),
-            moved: Instant::now(),
+            last_frame: Instant::now(),
+            last_progress: Instant::now(),
         }
     }
 
-    /// Serves the connection to its end.
+    /// Runs the connection to its end.
     pub(super) async fn run(mut self) {
-        let end = self.converse().await;
+        let end = self.serve().await;
         tracing::debug!(agent = %self.agent, session = %self.permit.id(), ?end, "a connection ended");
         end.conclude(self).await;
     }
 
-    async fn converse(&mut self) -> End {
+    async fn serve(&mut self) -> End {
         let shortest = self.settings.silent.min(self.settings.stalled);
         let mut tick = interval((shortest / 3).max(Duration::from_millis(100)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let until = Instant::now() + HELLO_WAIT;
-        self.say_hello(false, DEFAULT_WINDOW);
+        self.enqueue_hello(false, DEFAULT_WINDOW);
         loop {
             let reads = self.out.len() < MOST_OUT && self.pending.len() < MOST_PENDING;
             let end = tokio::select! {
@@ -134,16 +134,16 @@ impl AgentConnection {
                     if ready.is_ok() && self.write_next() { None } else { Some(End::Lost) }
                 }
                 Some(answer) = self.pending.next(), if !self.pending.is_empty() => {
-                    self.say(answer);
+                    self.enqueue_text(answer);
                     None
                 }
                 mail = self.remote.next(), if self.opened && self.out.is_empty() => match mail {
-                    Some(RemoteEvent::Deliver(delivery)) => self.put(Out::Deliver(delivery)),
-                    Some(RemoteEvent::Cancel(delivery)) => self.put(Out::Cancel(delivery)),
+                    Some(RemoteEvent::Deliver(delivery)) => self.enqueue(Out::Deliver(delivery)),
+                    Some(RemoteEvent::Cancel(delivery)) => self.enqueue(Out::Cancel(delivery)),
                     None => Some(End::Stopping),
                 },
-                heard = self.incoming.recv(), if reads => self.hear(heard).await,
-                _ = tick.tick() => self.look(),
+                frame = self.incoming.recv(), if reads => self.receive(frame).await,
+                _ = tick.tick() => self.check_liveness(),
                 () = sleep_until(until), if !self.opened => {
                     self.open(DEFAULT_WINDOW);
                     None
@@ -155,7 +155,7 @@ impl AgentConnection {
         }
     }
 
-    /// Gives the socket what comes next; `false` when it is closed. Called when it takes more.
+    /// Passes the next frame to the socket, which must be ready; `false` when it is closed.
     pub(super) fn write_next(&mut self) -> bool {
         let frame = match self.out.pop_front() {
             None => return true,
@@ -163,16 +163,16 @@ impl AgentConnection {
             Some(Out::Deliver(delivery)) => Message::Text(frame::deliver(&delivery).into()),
             Some(Out::Cancel(delivery)) => Message::Text(frame::cancel(&delivery).into()),
         };
-        self.moved = Instant::now();
+        self.last_progress = Instant::now();
         Pin::new(&mut self.ws).start_send(frame).is_ok()
     }
 
-    /// Writes what waits and what is still to be answered, as long as the other end takes it.
+    /// Writes queued frames and pending answers as long as the peer reads.
     pub(super) async fn flush(&mut self) -> bool {
         loop {
             if self.out.is_empty() {
                 match self.pending.next().await {
-                    Some(answer) => self.say(answer),
+                    Some(answer) => self.enqueue_text(answer),
                     None => return true,
                 }
             }
@@ -183,17 +183,18 @@ impl AgentConnection {
         }
     }
 
-    fn put(&mut self, out: Out) -> Option<End> {
+    fn enqueue(&mut self, out: Out) -> Option<End> {
         self.out.push_back(out);
         None
     }
 
-    fn say(&mut self, json: String) {
+    fn enqueue_text(&mut self, json: String) {
         self.out.push_back(Out::Frame(Message::Text(json.into())));
     }
 
-    fn say_hello(&mut self, resumed: bool, window: usize) {
-        let in_hands = self.remote.in_hands().iter().map(|l| l.message.message_id).collect();
+    fn enqueue_hello(&mut self, resumed: bool, window: usize) {
+        let in_hands =
+            self.remote.in_flight_deliveries().iter().map(|l| l.message.message_id).collect();
         let hello = ServerFrame::Hello {
             protocol: "openclaw.a2a.session.v1",
             agent_id: &self.agent,
@@ -212,38 +213,38 @@ impl AgentConnection {
             },
         };
         let hello = hello.to_json();
-        self.say(hello);
+        self.enqueue_text(hello);
     }
 
-    /// Looks whether the other end is there, and asks.
-    fn look(&mut self) -> Option<End> {
-        if self.heard.elapsed() >= self.settings.silent {
+    /// Checks liveness and sends a ping.
+    fn check_liveness(&mut self) -> Option<End> {
+        if self.last_frame.elapsed() >= self.settings.silent {
             return Some(End::Silent);
         }
         if self.out.is_empty() {
-            self.moved = Instant::now();
-        } else if self.moved.elapsed() >= self.settings.stalled {
+            self.last_progress = Instant::now();
+        } else if self.last_progress.elapsed() >= self.settings.stalled {
             return Some(End::Stalled);
         }
-        self.put(Out::Frame(Message::Ping(Bytes::new())))
+        self.enqueue(Out::Frame(Message::Ping(Bytes::new())))
     }
 
-    async fn hear(
+    async fn receive(
         &mut self,
-        heard: Option<Result<AggregatedMessage, ProtocolError>>,
+        frame: Option<Result<AggregatedMessage, ProtocolError>>,
     ) -> Option<End> {
-        let message = match heard {
+        let message = match frame {
             None => return Some(End::Lost),
             Some(Err(error)) => {
                 let end = End::of(&error);
-                if let End::Faulty(_, code, said) = &end {
-                    self.say(FrameError::new(code, said.clone()).into_json());
+                if let End::Faulty(_, code, detail) = &end {
+                    self.enqueue_text(FrameError::new(code, detail.clone()).into_json());
                 }
                 return Some(end);
             }
             Some(Ok(message)) => message,
         };
-        self.heard = Instant::now();
+        self.last_frame = Instant::now();
         match message {
             AggregatedMessage::Text(text) => match frame::read(&text) {
                 Ok(frame) => {
@@ -253,36 +254,36 @@ impl AgentConnection {
                 Err(fault) => self.fault(fault),
             },
             AggregatedMessage::Binary(_) => {
-                let said = "Frames are JSON in text frames; binary ones are not read.";
-                self.fault(FrameError::new("binary", said))
+                let detail = "Frames are JSON in text frames; binary ones are not read.";
+                self.fault(FrameError::new("binary", detail))
             }
-            AggregatedMessage::Ping(data) => self.put(Out::Frame(Message::Pong(data))),
+            AggregatedMessage::Ping(data) => self.enqueue(Out::Frame(Message::Pong(data))),
             AggregatedMessage::Pong(_) => None,
             AggregatedMessage::Close(reason) => Some(End::Closed(reason)),
         }
     }
 
-    /// Says what was wrong; whoever does not learn from it is sent away.
+    /// Reports a faulty frame; closes the connection after too many in a row.
     fn fault(&mut self, fault: FrameError) -> Option<End> {
         self.faults += 1;
-        self.say(fault.into_json());
+        self.enqueue_text(fault.into_json());
         if self.faults < MOST_FAULTS {
             return None;
         }
-        let said = format!("{MOST_FAULTS} frames in a row could not be read.");
-        self.say(FrameError::new("too_many_errors", said.clone()).into_json());
-        Some(End::Faulty(CloseCode::Policy, "too_many_errors", said))
+        let detail = format!("{MOST_FAULTS} frames in a row could not be read.");
+        self.enqueue_text(FrameError::new("too_many_errors", detail.clone()).into_json());
+        Some(End::Faulty(CloseCode::Policy, "too_many_errors", detail))
     }
 
     async fn answer(&mut self, frame: ClientFrame<'_>) -> Option<End> {
         if let ClientFrame::Hello(hello) = frame {
-            return match self.greet(hello).await {
+            return match self.apply_hello(hello).await {
                 Ok(()) => None,
                 Err(fault) => self.fault(fault),
             };
         }
         if !self.opened {
-            // It had its chance.
+            // The time for `hello` is over.
             self.open(DEFAULT_WINDOW);
         }
         match frame {
@@ -301,7 +302,7 @@ impl AgentConnection {
             }
             ClientFrame::Ping { answer: true, .. } => {}
             ClientFrame::Ping { id, answer: false } => {
-                self.say(ServerFrame::Ping { id, answer: true }.to_json());
+                self.enqueue_text(ServerFrame::Ping { id, answer: true }.to_json());
             }
         }
         None
@@ -312,8 +313,8 @@ impl AgentConnection {
         match self.remote.settle(&id, failed) {
             Ok(durable) => self.pending.push(Box::pin(settled(id, acknowledges, durable))),
             Err(error) => {
-                let said = format!("{}: {error}.", if acknowledges { "ack" } else { "nack" });
-                self.say(FrameError::new("not_taken", said).about(id).into_json());
+                let detail = format!("{}: {error}.", if acknowledges { "ack" } else { "nack" });
+                self.enqueue_text(FrameError::new("not_taken", detail).about(id).into_json());
             }
         }
     }
@@ -323,22 +324,23 @@ impl AgentConnection {
         self.remote.open(window);
     }
 
-    /// The client says how it wants the session to be, and hears what holds.
-    async fn greet(&mut self, hello: Hello) -> Result<(), FrameError> {
+    /// Applies the client's `hello` and responds with what applies.
+    async fn apply_hello(&mut self, hello: Hello) -> Result<(), FrameError> {
         let window = hello.window.unwrap_or(DEFAULT_WINDOW);
         let longest = self.settings.longest_grace.as_secs();
         let grace = hello.grace_seconds.unwrap_or(0);
         if self.opened {
-            let said = "`hello` is the first frame of a client, within a second, or none is sent.";
-            return Err(FrameError::new("unexpected", said));
+            let detail =
+                "`hello` is the first frame of a client, within a second, or none is sent.";
+            return Err(FrameError::new("unexpected", detail));
         }
         if !(1..=LARGEST_WINDOW).contains(&window) {
-            let said = format!("`window` is a number from 1 to {LARGEST_WINDOW}.");
-            return Err(FrameError::new("bad_frame", said));
+            let detail = format!("`window` is a number from 1 to {LARGEST_WINDOW}.");
+            return Err(FrameError::new("bad_frame", detail));
         }
         if grace > longest {
-            let said = format!("`graceSeconds` is a number from 0 to {longest}.");
-            return Err(FrameError::new("bad_frame", said));
+            let detail = format!("`graceSeconds` is a number from 0 to {longest}.");
+            return Err(FrameError::new("bad_frame", detail));
         }
         if hello.in_hands.is_some() && hello.resume.is_none() {
             return Err(FrameError::new("bad_frame", "`inHands` goes with `resume`."));
@@ -351,13 +353,13 @@ impl AgentConnection {
             resumed = true;
         }
         self.grace = Duration::from_secs(grace);
-        self.say_hello(resumed, window);
-        if let Some(known) = hello.in_hands {
-            // What got lost on the way is not lost.
-            let has = |delivery: &&&Delivery| !known.contains(&delivery.message.message_id);
+        self.enqueue_hello(resumed, window);
+        if let Some(kept) = hello.in_hands {
+            // Redeliver what was lost with the connection.
+            let has = |delivery: &&&Delivery| !kept.contains(&delivery.message.message_id);
             let again: Vec<_> = self
                 .remote
-                .in_hands()
+                .in_flight_deliveries()
                 .iter()
                 .filter(has)
                 .map(|l| Out::Deliver((*l).clone()))
@@ -371,9 +373,9 @@ impl AgentConnection {
     }
 }
 
-/// Waits until the server stops.
+/// Resolves when the server stops.
 pub(super) async fn stopped(stops: &mut watch::Receiver<bool>) {
-    // An error means that nobody is left who could say so.
+    // An error means that the sender is gone.
     let _ = stops.wait_for(|stops| *stops).await;
 }
 
@@ -383,8 +385,8 @@ async fn settled(id: MessageId, acknowledges: bool, durable: oneshot::Receiver<(
         Ok(Ok(())) if acknowledges => ServerFrame::Ack { message_id: id, durable: true }.to_json(),
         Ok(Ok(())) => ServerFrame::Nack { message_id: id, durable: true }.to_json(),
         _ => {
-            let said = "The bus could not write that down; the message may come again.";
-            FrameError::new("unavailable", said).about(id).into_json()
+            let detail = "The bus could not write that down; the message may come again.";
+            FrameError::new("unavailable", detail).about(id).into_json()
         }
     }
 }

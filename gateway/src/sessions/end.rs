@@ -1,4 +1,4 @@
-//! How a connection ends, and what that means for the messages in the agent's hands.
+//! How a connection ends, and what becomes of the messages in flight.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use tokio::time::{sleep, timeout};
 use super::connection::{AgentConnection, FRAME_BYTES, stopped};
 use super::registry::HandOver;
 
-/// How long the last words may take.
+/// Deadline of the closing handshake.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// What is read and thrown away after the last word, so that the other end gets to read it.
+/// Bytes read and discarded during the closing handshake.
 const MOST_DISCARDED: usize = 256;
 
-/// Nothing was heard of the connection for too long.
+/// Close code: no frame arrived for too long.
 const SILENT: u16 = 4_000;
-/// Another connection has the session now.
+/// Close code: another connection has the session now.
 const TAKEN_OVER: u16 = 4_001;
-/// The connection took nothing for too long.
+/// Close code: the peer stalled for too long.
 const STALLED: u16 = 4_002;
 
 /// Why a connection ended.
@@ -27,61 +27,62 @@ const STALLED: u16 = 4_002;
 pub(super) enum End {
     /// The server stops.
     Stopping,
-    /// A new connection takes the session over.
+    /// A new connection resumes the session.
     TakenOver(HandOver),
     /// The client closed it.
     Closed(Option<CloseReason>),
-    /// The client does not speak as it should: how it is closed, the error, and why.
+    /// Protocol violation: close code, error code and detail.
     Faulty(CloseCode, &'static str, String),
-    /// It broke.
+    /// The connection broke.
     Lost,
-    /// Nothing was heard for too long.
+    /// No frame arrived for too long.
     Silent,
-    /// Nothing was taken for too long.
+    /// The peer stalled for too long.
     Stalled,
 }
 
 impl End {
-    /// What it means that something cannot be read.
+    /// Maps a protocol error to an end.
     pub(super) fn of(error: &ProtocolError) -> Self {
         let too_large = || {
-            let said = format!("A frame has at most {FRAME_BYTES} bytes.");
-            Self::Faulty(CloseCode::Size, "too_large", said)
+            let detail = format!("A frame has at most {FRAME_BYTES} bytes.");
+            Self::Faulty(CloseCode::Size, "too_large", detail)
         };
         match error {
             ProtocolError::Overflow => too_large(),
             ProtocolError::Io(error) => match error.kind() {
                 _ if error.get_ref().is_some_and(|cause| cause.is::<PayloadError>()) => Self::Lost,
                 ErrorKind::InvalidData => {
-                    let said = "A text frame is UTF-8.".to_owned();
-                    Self::Faulty(CloseCode::Invalid, "not_utf8", said)
+                    let detail = "A text frame is UTF-8.".to_owned();
+                    Self::Faulty(CloseCode::Invalid, "not_utf8", detail)
                 }
-                // Parts that are together too large.
+                // Continuation frames that are together too large.
                 _ => too_large(),
             },
             error => {
-                let said = format!("That was no WebSocket frame: {error}.");
-                Self::Faulty(CloseCode::Protocol, "bad_frame", said)
+                let detail = format!("That was no WebSocket frame: {error}.");
+                Self::Faulty(CloseCode::Protocol, "bad_frame", detail)
             }
         }
     }
 
-    /// Says the last word, and sees to it that no message in the agent's hands is lost.
+    /// Closes the connection, and settles or returns the messages in flight.
     pub(super) async fn conclude(self, mut connection: AgentConnection) {
         match self {
             Self::Stopping => {
-                // What was settled is answered first.
+                // Settlements are answered first.
                 let _ = timeout(LAST_WORDS, connection.flush()).await;
                 connection.remote.give_back();
-                let said = "the server is stopping; connect again when it is back";
-                close(connection.ws, &mut connection.incoming, CloseCode::Away, said).await;
+                let detail = "the server is stopping; connect again when it is back";
+                close(connection.ws, &mut connection.incoming, CloseCode::Away, detail).await;
             }
             Self::TakenOver(request) => {
-                // If the new connection is gone as well, the agent is lost with what it returns.
+                // If the new connection is gone as well, the agent is lost and the messages with it
+                // are returned.
                 drop(request.send(connection.remote));
-                let said = "another connection has resumed this session";
+                let detail = "another connection has resumed this session";
                 let code = CloseCode::Other(TAKEN_OVER);
-                close(connection.ws, &mut connection.incoming, code, said).await;
+                close(connection.ws, &mut connection.incoming, code, detail).await;
             }
             Self::Closed(reason) => {
                 let left = matches!(&reason, Some(reason) if reason.code == CloseCode::Normal);
@@ -92,23 +93,23 @@ impl End {
                     linger(connection).await;
                 }
             }
-            Self::Faulty(code, _, said) => {
+            Self::Faulty(code, _, detail) => {
                 let _ = timeout(LAST_WORDS, connection.flush()).await;
                 connection.remote.away();
-                close(connection.ws.clone(), &mut connection.incoming, code, &said).await;
+                close(connection.ws.clone(), &mut connection.incoming, code, &detail).await;
                 connection.remote.because("the agent's connection was closed: it broke the rules");
                 linger(connection).await;
             }
             Self::Lost => linger(connection).await,
             Self::Silent => {
-                let said = "nothing was heard of you for too long, not even an answer to a ping";
-                abandon(&connection, SILENT, said);
+                let detail = "nothing was heard of you for too long, not even an answer to a ping";
+                abandon(&connection, SILENT, detail);
                 connection.remote.because("the agent's connection was silent for too long");
                 linger(connection).await;
             }
             Self::Stalled => {
-                let said = "you took nothing for too long";
-                abandon(&connection, STALLED, said);
+                let detail = "you took nothing for too long";
+                abandon(&connection, STALLED, detail);
                 connection.remote.because("the agent's connection took nothing for too long");
                 linger(connection).await;
             }
@@ -116,19 +117,19 @@ impl End {
     }
 }
 
-/// Says the last word and lets the other end hear it.
+/// Sends the close frame and waits until the peer has read it.
 async fn close(
     ws: actix_ws::Session,
     incoming: &mut actix_ws::AggregatedMessageStream,
     code: CloseCode,
-    said: &str,
+    detail: &str,
 ) {
-    let reason = CloseReason { code, description: Some(said.to_owned()) };
+    let reason = CloseReason { code, description: Some(detail.to_owned()) };
     let last_words = async {
         if ws.close(Some(reason)).await.is_err() {
             return;
         }
-        // A connection closed with something unread is reset, and the last word with it.
+        // A connection closed with unread bytes is reset, and the close frame is lost with it.
         for _ in 0..MOST_DISCARDED {
             if incoming.recv().await.is_none() {
                 return;
@@ -138,16 +139,16 @@ async fn close(
     let _ = timeout(LAST_WORDS, last_words).await;
 }
 
-/// The same to one that does not listen: nobody waits for it.
-fn abandon(connection: &AgentConnection, code: u16, said: &'static str) {
-    let reason = CloseReason { code: CloseCode::Other(code), description: Some(said.to_owned()) };
+/// Closes without waiting for a peer that does not read.
+fn abandon(connection: &AgentConnection, code: u16, detail: &'static str) {
+    let reason = CloseReason { code: CloseCode::Other(code), description: Some(detail.to_owned()) };
     let ws = connection.ws.clone();
     actix_web::rt::spawn(async move {
         let _ = timeout(LAST_WORDS, ws.close(Some(reason))).await;
     });
 }
 
-/// Keeps the session for a new connection as long as the agent asked for; then it is lost.
+/// Keeps the session for the grace time; then the agent is lost.
 async fn linger(connection: AgentConnection) {
     let AgentConnection { ws, incoming, mut remote, mut permit, mut stops, grace, .. } = connection;
     drop((ws, incoming));

@@ -1,6 +1,6 @@
-//! The frames of a session: what a client may say, and how it is told what it may not.
+//! Frames of a session: parses those of the client, writes those of the server.
 //!
-//! Each is one JSON object in one text frame. It knows no sockets and no bus.
+//! Each is one JSON object in one text frame. No sockets and no bus here.
 
 use std::borrow::Cow;
 
@@ -11,25 +11,25 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// What a client may send, by `type`.
+/// Frame types of a client.
 pub(super) const FROM_CLIENTS: [&str; 5] = ["hello", "ack", "nack", "send", "ping"];
-/// How long a client's own names may be.
+/// Longest name that a client gives its own message or ping, in characters.
 const NAME: usize = 128;
-/// How much of a reason is kept.
+/// Longest reason, in characters.
 const REASON: usize = 2_000;
 
 /// A frame of a client.
 #[derive(Debug)]
 pub(super) enum ClientFrame<'a> {
-    /// How it wants the session to be.
+    /// Opens the session with its options.
     Hello(Hello),
-    /// It is done with a message.
+    /// Acknowledges a message.
     Ack(MessageId),
-    /// It failed at a message, for this reason.
+    /// Nacks a message, with a reason.
     Nack(MessageId, String),
-    /// A message of its own.
+    /// Submits a message.
     Send { name: Option<String>, trace: Option<Trace>, message: &'a str },
-    /// Whether the server is there.
+    /// Asks whether the server is there.
     Ping { id: Option<String>, answer: bool },
 }
 
@@ -39,14 +39,14 @@ pub(super) enum ClientFrame<'a> {
 pub(super) struct Hello {
     #[serde(rename = "type")]
     _kind: IgnoredAny,
-    /// Messages it takes at once.
+    /// Messages in flight.
     pub(super) window: Option<usize>,
-    /// How long its messages are kept for it when the connection is lost.
+    /// How long the session is kept after the connection is lost.
     pub(super) grace_seconds: Option<u64>,
-    /// The session it had before.
+    /// The session to resume.
     pub(super) resume: Option<Uuid>,
-    /// Of that session, the messages it has; the others are delivered again. All, when it does
-    /// not say.
+    /// The messages of that session which the client still has; the others are redelivered. `None`
+    /// for all.
     pub(super) in_hands: Option<Vec<MessageId>>,
 }
 
@@ -85,10 +85,10 @@ struct Ping {
     answer: bool,
 }
 
-/// Reads a frame of a client.
+/// Parses a frame of a client.
 ///
 /// # Errors
-/// A frame that teaches what would have been right.
+/// A frame that names what is wrong and what is expected.
 pub(super) fn read(text: &str) -> Result<ClientFrame<'_>, FrameError> {
     #[derive(Deserialize)]
     struct Typed<'a> {
@@ -99,7 +99,7 @@ pub(super) fn read(text: &str) -> Result<ClientFrame<'_>, FrameError> {
         let message = format!("A frame is one JSON object with a `type`: {why}.");
         FrameError::new("bad_frame", message).allowing(&FROM_CLIENTS)
     };
-    // Else what Rust expected of an array would be said.
+    // Serde's own text for an array would name a Rust type.
     if text.trim_start().starts_with('[') {
         return Err(bad(&"this is an array"));
     }
@@ -138,7 +138,7 @@ pub(super) fn read(text: &str) -> Result<ClientFrame<'_>, FrameError> {
             const FIELDS: [&str; 5] = ["type", "ref", "traceparent", "tracestate", "message"];
             let send: SendFrame<'_> = serde_json::from_str(text).map_err(wrong(&FIELDS))?;
             let name = short("ref", send.name)?;
-            // One that is not valid is none, as in the header of a request.
+            // An invalid trace is ignored, as in the header of a request.
             let parent = send.traceparent.as_deref();
             let trace = parent.and_then(|parent| Trace::read(parent, send.tracestate.as_deref()));
             Ok(ClientFrame::Send { name, trace, message: send.message.get() })
@@ -150,8 +150,8 @@ pub(super) fn read(text: &str) -> Result<ClientFrame<'_>, FrameError> {
         }
         other => {
             let other: String = other.chars().take(NAME).collect();
-            let said = format!("A client sends no frame of type {other:?}.");
-            Err(FrameError::new("bad_frame", said).allowing(&FROM_CLIENTS))
+            let error = format!("A client sends no frame of type {other:?}.");
+            Err(FrameError::new("bad_frame", error).allowing(&FROM_CLIENTS))
         }
     }
 }
@@ -169,7 +169,7 @@ fn short(field: &str, text: Option<String>) -> Result<Option<String>, FrameError
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub(super) enum ServerFrame<'a> {
-    /// Who and what this session is.
+    /// Identity and options of this session.
     Hello {
         protocol: &'static str,
         agent_id: &'a AgentId,
@@ -194,14 +194,14 @@ pub(super) enum ServerFrame<'a> {
     Ack { message_id: MessageId, durable: bool },
     /// A failure is durable.
     Nack { message_id: MessageId, durable: bool },
-    /// What became of a message that was sent.
+    /// The receipt of a submitted message.
     Receipt {
         #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
         name: Option<String>,
         #[serde(flatten)]
         receipt: &'a Receipt,
     },
-    /// The task of a message in the agent's hands was called off.
+    /// The task of a message in flight was cancelled.
     Cancel {
         message_id: MessageId,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -213,11 +213,11 @@ pub(super) enum ServerFrame<'a> {
         id: Option<String>,
         answer: bool,
     },
-    /// What was wrong.
+    /// An error.
     Error(FrameError),
 }
 
-/// The limits a session has.
+/// The limits of a session.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Limits {
@@ -225,7 +225,7 @@ pub(super) struct Limits {
     pub(super) message_bytes: usize,
     pub(super) window: usize,
     pub(super) grace_seconds: u64,
-    /// How long a message may be in the agent's hands.
+    /// Lease of a message.
     pub(super) lease_seconds: u64,
     /// How long a connection may be silent, pongs included.
     pub(super) silent_seconds: u64,
@@ -233,12 +233,12 @@ pub(super) struct Limits {
 
 impl ServerFrame<'_> {
     pub(super) fn to_json(&self) -> String {
-        // Nothing in a frame can fail to be written: every key is text.
+        // Serializing a frame cannot fail: every key is text.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// The frame that hands a message out.
+/// The frame that delivers a message.
 pub(super) fn deliver(delivery: &Delivery) -> String {
     // An accepted message is JSON.
     let message = serde_json::from_slice::<&RawValue>(&delivery.bytes).unwrap_or(RawValue::NULL);
@@ -254,7 +254,7 @@ pub(super) fn deliver(delivery: &Delivery) -> String {
     deliver.to_json()
 }
 
-/// The frame that calls a task off.
+/// The frame that cancels a task.
 pub(super) fn cancel(delivery: &Delivery) -> String {
     let task_id = match &delivery.message.body {
         Body::TaskRequest(task) => Some(task.task_id),
@@ -263,7 +263,7 @@ pub(super) fn cancel(delivery: &Delivery) -> String {
     ServerFrame::Cancel { message_id: delivery.message.message_id, task_id }.to_json()
 }
 
-/// What was wrong with a frame, or could not be done.
+/// A faulty frame, or a request that could not be done.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FrameError {
@@ -332,9 +332,9 @@ mod tests {
             (r#"{"type":"ping","id":7}"#, "string"),
         ];
         for (text, why) in bad {
-            let said = read(text).unwrap_err().into_json();
-            assert!(said.contains(why), "{text}: {said}");
-            assert!(said.contains("\"allowed\":[\""), "{text}: {said}");
+            let error = read(text).unwrap_err().into_json();
+            assert!(error.contains(why), "{text}: {error}");
+            assert!(error.contains("\"allowed\":[\""), "{text}: {error}");
         }
         let long = format!(r#"{{"type":"ping","id":"{}"}}"#, "x".repeat(NAME + 1));
         assert!(read(&long).is_err());

@@ -1,33 +1,34 @@
-//! Who has a session: how many there may be, where a session that lost its connection waits for
-//! the next one, and the word to all of them that the server stops.
+//! Session registry: limits the sessions, finds one that waits for its agent to reconnect, and
+//! notifies all of them when the server stops.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_protocol::AgentId;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use super::remote::RemoteAgent;
 
-/// How long the connection that has a session may take to give it up.
+/// Deadline for the connection that has a session to hand it over.
 const HANDING_OVER: Duration = Duration::from_secs(5);
 
-/// What can be set about sessions of other processes.
+/// Limits and deadlines of sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionSettings {
     /// Sessions of one agent.
     pub per_agent: usize,
-    /// Sessions of all agents.
+    /// Sessions in all.
     pub total: usize,
-    /// How long a connection may be silent, answers to pings included, before it is lost.
+    /// How long a connection may be silent, pongs included, before it is lost.
     pub silent: Duration,
-    /// How long a connection may take nothing before it is lost.
+    /// How long a peer may stall before its connection is lost.
     pub stalled: Duration,
-    /// How long a session may be kept for an agent whose connection was lost.
+    /// Longest grace: how long a session is kept after its connection was lost.
     pub longest_grace: Duration,
-    /// How long a message may be in an agent's hands.
+    /// Lease of a message.
     pub lease: Duration,
 }
 
@@ -44,12 +45,12 @@ impl Default for SessionSettings {
     }
 }
 
-/// Asks whoever has a session to hand it to a new connection.
+/// Request to hand a session over to a new connection.
 pub(super) type HandOver = oneshot::Sender<RemoteAgent>;
 
 struct SessionEntry {
     agent: AgentId,
-    /// Tells the entry of a session from the one it had under the same name before.
+    /// Number of the entry, which distinguishes two with the same session id.
     number: u64,
     requests: mpsc::Sender<HandOver>,
 }
@@ -57,20 +58,20 @@ struct SessionEntry {
 #[derive(Default)]
 struct SessionTable {
     entries: HashMap<Uuid, SessionEntry>,
-    /// Connections, those whose session waits for a new one included.
+    /// Connections, those in their grace time included.
     by_agent: HashMap<AgentId, usize>,
     total: usize,
     last: u64,
 }
 
-/// The sessions of all other processes.
+/// The sessions of all connected agents.
 pub struct SessionRegistry {
     settings: SessionSettings,
     table: Mutex<SessionTable>,
     stop: watch::Sender<bool>,
 }
 
-/// There is no place for another session.
+/// No further session is admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SessionRefused {
     #[error("the agent has {0} sessions, which is the limit; close one of them")]
@@ -82,19 +83,19 @@ pub(super) enum SessionRefused {
 }
 
 impl SessionRegistry {
-    /// Nobody is here yet.
+    /// An empty registry.
     #[must_use]
     pub fn new(settings: SessionSettings) -> Self {
         Self { settings, table: Mutex::default(), stop: watch::channel(false).0 }
     }
 
-    /// How many sessions there are, those that wait for their agent to come back included.
+    /// How many sessions there are, those in their grace time included.
     #[must_use]
     pub fn open(&self) -> usize {
         self.table().total
     }
 
-    /// Ends every session: what agents have in their hands is given back.
+    /// Ends every session: messages in flight are returned to their inboxes.
     pub fn close(&self) {
         self.stop.send_replace(true);
     }
@@ -108,11 +109,10 @@ impl SessionRegistry {
     }
 
     fn table(&self) -> MutexGuard<'_, SessionTable> {
-        // Nothing that happens under the lock can leave the table half changed.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
-    /// Takes a place for one connection of the agent.
+    /// Admits one connection of the agent.
     pub(super) fn enter(
         self: &Arc<Self>,
         agent: &AgentId,
@@ -132,7 +132,7 @@ impl SessionRegistry {
         table.total += 1;
         table.last += 1;
         let number = table.last;
-        // One is enough: a second that asks finds the session gone.
+        // One is enough: a second request finds the session gone.
         let (sender, requests) = mpsc::channel(1);
         let (id, agent) = (Uuid::now_v7(), agent.clone());
         table.entries.insert(id, SessionEntry { agent: agent.clone(), number, requests: sender });
@@ -141,24 +141,24 @@ impl SessionRegistry {
     }
 }
 
-/// One connection's place; free again when it is dropped.
+/// Entry of one connection, removed on drop.
 pub(super) struct SessionPermit {
     registry: Arc<SessionRegistry>,
     agent: AgentId,
     id: Uuid,
     number: u64,
-    /// New connections that want the session.
+    /// Requests of new connections for the session.
     pub(super) requests: mpsc::Receiver<HandOver>,
 }
 
 impl SessionPermit {
-    /// The name of the session.
+    /// The session id.
     pub(super) fn id(&self) -> Uuid {
         self.id
     }
 
-    /// Takes over the session `id` of the same agent, from a lost connection or a living one;
-    /// this place has its name from then on. `None` when there is none.
+    /// Resumes the session `id` of the same agent, from a lost or a live connection; this entry has
+    /// that id from then on. `None` when there is none.
     pub(super) async fn resume(&mut self, id: Uuid) -> Option<RemoteAgent> {
         if id == self.id {
             return None;

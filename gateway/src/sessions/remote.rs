@@ -1,8 +1,7 @@
-//! An agent in another process: its messages go out one by one and are settled from there.
+//! Agent runtime of an agent in another process: deliveries go out, settlements come in.
 //!
-//! [`RemoteRuntime`] is what the session of the bus runs; [`RemoteAgent`] is the other end, which
-//! belongs to whoever keeps the connection and can be handed from one connection to the next.
-//! It knows neither frames nor sockets.
+//! The bus runs [`RemoteRuntime`]; the connection holds [`RemoteAgent`], which can be handed from
+//! one connection to the next. No frames and no sockets here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,14 +14,14 @@ use tokio::sync::oneshot;
 
 type SettleSender = oneshot::Sender<Result<Handled, Failed>>;
 
-/// What the log says of an attempt whose agent went away.
+/// Reason in the log of an attempt whose agent disconnected.
 const LOST: &str = "the connection of the agent was lost";
 
-/// What arrives for the agent.
+/// What the bus sends to the agent.
 pub(crate) enum RemoteEvent {
     /// A message to handle.
     Deliver(Delivery),
-    /// The task that a message in its hands asks for was called off.
+    /// The task of a message in flight was cancelled.
     Cancel(Delivery),
 }
 
@@ -31,18 +30,19 @@ enum FromBus {
     Cancelled(MessageId),
 }
 
-/// The end that the session runs.
+/// The end that the bus runs.
 struct RemoteRuntime {
-    /// How many messages may be out at once; none while the connection is not ready for any.
+    /// Messages in flight at most; 0 while the connection is not ready.
     window: AtomicUsize,
-    /// Not bounded, because the window is: each message of it is sent and called off once.
+    /// Unbounded, because the window bounds it: each message in flight is delivered and cancelled
+    /// once.
     out: UnboundedSender<FromBus>,
 }
 
 impl Runtime for RemoteRuntime {
     fn handle(&self, delivery: Delivery) -> HandlerFuture {
         let (settle, mut settled) = oneshot::channel();
-        // When nobody is there any more it waits with the others below.
+        // When the receiver is gone the future stays pending, as below.
         let _ = self.out.send(FromBus::Delivery(delivery.clone(), settle));
         let out = self.out.clone();
         Box::pin(async move {
@@ -55,8 +55,8 @@ impl Runtime for RemoteRuntime {
             };
             match answer {
                 Ok(answer) => answer,
-                // The connection is gone. What that means for the message is in what the bus is
-                // told of it, which is on its way and ends this.
+                // The connection is gone. The bus is notified of that separately, and then drops
+                // this future.
                 Err(_) => std::future::pending().await,
             }
         })
@@ -67,46 +67,46 @@ impl Runtime for RemoteRuntime {
     }
 }
 
-/// One message in the agent's hands.
+/// One message in flight.
 struct InFlight {
     delivery: Delivery,
     settle: SettleSender,
     cancelled: bool,
 }
 
-/// The message is not in the agent's hands.
+/// The message is not in flight in this session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the message is not in your hands: it was settled before, taken back, or never delivered")]
 pub(crate) struct NotInFlight;
 
-/// The end that a connection has. Dropped, the agent is lost: what it had has failed.
+/// The end of the connection. On drop the agent is lost: its messages in flight have failed.
 pub(crate) struct RemoteAgent {
     bus: BusSystem,
     agent: AgentId,
-    /// The number of the attachment; `None` when it has ended.
+    /// The id of the attachment; `None` when it has ended.
     attachment: Option<u64>,
     remote: Arc<RemoteRuntime>,
     post: UnboundedReceiver<FromBus>,
-    hands: HashMap<MessageId, InFlight>,
+    in_flight: HashMap<MessageId, InFlight>,
     why_lost: &'static str,
 }
 
 impl RemoteAgent {
-    /// Joins the bus as one session of the agent, which takes nothing before [`Self::open`].
+    /// Attaches to the bus as one session of the agent; delivers nothing before [`Self::open`].
     pub(crate) async fn attach(bus: BusSystem, agent: AgentId) -> Result<Self, InboxError> {
         let (out, post) = unbounded_channel();
         let remote = Arc::new(RemoteRuntime { window: AtomicUsize::new(0), out });
         let attachment = bus.attach(agent.clone(), Arc::clone(&remote) as _).await?;
-        let (attachment, hands) = (Some(attachment), HashMap::new());
-        Ok(Self { bus, agent, attachment, remote, post, hands, why_lost: LOST })
+        let (attachment, in_flight) = (Some(attachment), HashMap::new());
+        Ok(Self { bus, agent, attachment, remote, post, in_flight, why_lost: LOST })
     }
 
-    /// Takes up to `window` messages at once from now on.
+    /// Allows up to `window` messages in flight from now on.
     pub(crate) fn open(&self, window: usize) {
         self.set(window, true);
     }
 
-    /// Takes nothing for a while and keeps what it has; others of the agent take over the rest.
+    /// Pauses deliveries and keeps those in flight; other sessions of the agent get the rest.
     pub(crate) fn away(&self) {
         self.set(0, false);
     }
@@ -118,24 +118,23 @@ impl RemoteAgent {
         }
     }
 
-    /// How many messages it takes at once.
+    /// Messages in flight at most.
     pub(crate) fn window(&self) -> usize {
         self.remote.window()
     }
 
-    /// What arrives next; `None` when the bus has ended. Nothing is lost when it is not awaited
-    /// to its end.
+    /// The next event; `None` when the bus has ended. Cancellation safe.
     pub(crate) async fn next(&mut self) -> Option<RemoteEvent> {
         loop {
             match self.post.recv().await? {
                 FromBus::Delivery(delivery, settle) => {
-                    self.let_go();
+                    self.forget_settled();
                     let held = InFlight { delivery: delivery.clone(), settle, cancelled: false };
-                    self.hands.insert(delivery.message.message_id, held);
+                    self.in_flight.insert(delivery.message.message_id, held);
                     return Some(RemoteEvent::Deliver(delivery));
                 }
                 FromBus::Cancelled(id) => {
-                    let Some(held) = self.hands.get_mut(&id) else { continue };
+                    let Some(held) = self.in_flight.get_mut(&id) else { continue };
                     held.cancelled = true;
                     return Some(RemoteEvent::Cancel(held.delivery.clone()));
                 }
@@ -143,51 +142,55 @@ impl RemoteAgent {
         }
     }
 
-    /// Forgets what the bus took back meanwhile, for its deadline or by another's word.
-    fn let_go(&mut self) {
-        if self.hands.len() >= self.window() {
-            self.hands.retain(|_, held| !held.settle.is_closed());
+    /// Removes messages that the bus took back, after a deadline or because the task ended.
+    fn forget_settled(&mut self) {
+        if self.in_flight.len() >= self.window() {
+            self.in_flight.retain(|_, held| !held.settle.is_closed());
         }
     }
 
-    /// What is in its hands, in the order in which it was accepted by the bus.
-    pub(crate) fn in_hands(&self) -> Vec<&Delivery> {
-        let here = self.hands.values().filter(|held| !held.settle.is_closed());
+    /// Messages in flight, in order of acceptance.
+    pub(crate) fn in_flight_deliveries(&self) -> Vec<&Delivery> {
+        let here = self.in_flight.values().filter(|held| !held.settle.is_closed());
         let mut deliveries: Vec<_> = here.map(|held| &held.delivery).collect();
         deliveries.sort_by_key(|delivery| delivery.seq);
         deliveries
     }
 
-    /// Of what is in its hands, those whose task was called off.
+    /// Messages in flight whose task was cancelled.
     pub(crate) fn cancelled(&self) -> Vec<Delivery> {
-        let told = |delivery: &&&Delivery| {
-            self.hands.get(&delivery.message.message_id).is_some_and(|held| held.cancelled)
+        let is_cancelled = |delivery: &&&Delivery| {
+            self.in_flight.get(&delivery.message.message_id).is_some_and(|held| held.cancelled)
         };
-        self.in_hands().iter().filter(told).map(|delivery| (*delivery).clone()).collect()
+        self.in_flight_deliveries()
+            .iter()
+            .filter(is_cancelled)
+            .map(|delivery| (*delivery).clone())
+            .collect()
     }
 
-    /// Acknowledges a message, or fails it for this reason; told when that is durable.
+    /// Acknowledges or nacks a message; the receiver resolves when that is durable.
     pub(crate) fn settle(
         &mut self,
         id: &MessageId,
         failed: Option<String>,
     ) -> Result<oneshot::Receiver<()>, NotInFlight> {
-        let held = self.hands.remove(id).ok_or(NotInFlight)?;
-        let (told, durable) = oneshot::channel();
+        let held = self.in_flight.remove(id).ok_or(NotInFlight)?;
+        let (durable_tx, durable) = oneshot::channel();
         let answer = match failed {
-            None => Ok(Handled { note: None, durable: Some(told) }),
-            Some(reason) => Err(Failed { reason, durable: Some(told) }),
+            None => Ok(Handled { note: None, durable: Some(durable_tx) }),
+            Some(reason) => Err(Failed { reason, durable: Some(durable_tx) }),
         };
         held.settle.send(answer).map_err(|_| NotInFlight)?;
         Ok(durable)
     }
 
-    /// Says why it is lost, when it is.
+    /// Sets the reason that is logged when the agent is lost.
     pub(crate) fn because(&mut self, why: &'static str) {
         self.why_lost = why;
     }
 
-    /// Goes without a fault: what is in its hands is given back.
+    /// Detaches without a fault: messages in flight are returned.
     pub(crate) fn give_back(mut self) {
         if let Some(attachment) = self.attachment.take() {
             self.bus.give_back(self.agent.clone(), attachment);
@@ -197,10 +200,10 @@ impl RemoteAgent {
 
 impl std::fmt::Debug for RemoteAgent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (agent, hands) = (&self.agent, self.hands.len());
+        let (agent, in_flight) = (&self.agent, self.in_flight.len());
         f.debug_struct("RemoteAgent")
             .field("agent", agent)
-            .field("hands", &hands)
+            .field("hands", &in_flight)
             .finish_non_exhaustive()
     }
 }

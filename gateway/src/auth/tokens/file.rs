@@ -1,7 +1,7 @@
-//! `data/a2a-tokens.json`: the tokens that `openclaw-a2a token` made, for their owner's eyes only.
+//! The token file `data/a2a-tokens.json`, written by `openclaw-a2a token`, mode 0600.
 //!
-//! It holds hashes, so whoever reads it cannot come in with it; whoever writes it can. It is
-//! written aside and moved, so nobody ever reads half of it.
+//! It holds hashes: reading it grants no access, writing it does. It is replaced atomically by a
+//! rename, so a reader never sees half of it.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -16,15 +16,15 @@ use super::{Credential, Principal, TokenHash, Tokens};
 /// The format this version writes and reads.
 const VERSION: u32 = 1;
 
-/// The file.
+/// Path of the token file.
 #[derive(Debug, Clone)]
 pub struct TokenFile(PathBuf);
 
-/// A token as it is kept.
+/// One entry of the file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredToken {
-    /// What people call it by.
+    /// The short id shown to people.
     pub id: String,
     sha256: TokenHash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,12 +33,12 @@ pub struct StoredToken {
     client: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     operator: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created: DateTime<Utc>,
-    /// When it stops being good.
+    /// When it expires; `None` for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<DateTime<Utc>>,
-    /// What whoever made it wanted to remember.
+    /// A note of its creator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -50,37 +50,37 @@ struct Document {
     tokens: Vec<StoredToken>,
 }
 
-/// Read before the rest, so that a newer format is called that.
+/// Parsed before the rest, to recognize a newer format.
 #[derive(Deserialize)]
 struct VersionProbe {
     version: u32,
 }
 
-/// The file could not be used.
+/// The token file could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
-    /// Reading it.
+    /// It could not be read.
     #[error("cannot read {}", file.display())]
     Read {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// Writing it.
+    /// It could not be written.
     #[error("cannot write {}", file.display())]
     Write {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// It is damaged.
+    /// It is not valid JSON of this format.
     #[error("{} is damaged ({source}); put a copy back, or delete it and make new tokens", file.display())]
     Parse {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Where.
+        /// The position and the cause.
         source: serde_json::Error,
     },
     /// A later version wrote it.
@@ -89,25 +89,25 @@ pub enum TokenFileError {
         file.display(), env!("CARGO_PKG_VERSION")
     )]
     Version {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What it says.
+        /// Its format.
         version: u32,
     },
-    /// A token that cannot be.
+    /// An entry is not valid.
     #[error("{}: token {id}: {reason}", file.display())]
     Entry {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Which token.
+        /// The token id.
         id: String,
-        /// Why.
+        /// The violated rule.
         reason: String,
     },
 }
 
 impl StoredToken {
-    /// A token that is being made.
+    /// A new entry.
     #[must_use]
     pub fn new(
         hash: TokenHash,
@@ -125,10 +125,10 @@ impl StoredToken {
         Self { id: hash.id(), sha256: hash, agent, client, operator, created, expires, note }
     }
 
-    /// Whose it is.
+    /// The holder.
     ///
     /// # Errors
-    /// When the entry names nobody, several, or a bad name.
+    /// When the entry names no holder, several, or a bad name.
     pub fn principal(&self) -> Result<Principal, super::BadPrincipal> {
         Principal::named(self.agent.as_deref(), self.client.as_deref(), self.operator.as_deref())
     }
@@ -141,13 +141,13 @@ impl TokenFile {
         Self(state.join("data/a2a-tokens.json"))
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// What it holds; `None` when there is no file.
+    /// Its entries; `None` when there is no file.
     ///
     /// # Errors
     /// When it cannot be read or is damaged.
@@ -166,10 +166,10 @@ impl TokenFile {
         Ok(Some(document.tokens))
     }
 
-    /// The same, ready to be asked.
+    /// Its entries as a lookup table.
     ///
     /// # Errors
-    /// When it cannot be read, or an entry makes no sense.
+    /// When it cannot be read, or an entry is not valid.
     pub fn tokens(&self) -> Result<Option<Tokens>, TokenFileError> {
         let Some(stored) = self.read()? else { return Ok(None) };
         let mut tokens = Tokens::default();
@@ -187,16 +187,16 @@ impl TokenFile {
         Ok(Some(tokens))
     }
 
-    /// Changes what it holds, one process at a time; what `change` refuses is not written.
+    /// Changes the entries under a file lock; if `change` fails nothing is written.
     ///
     /// # Errors
-    /// When the file cannot be read or written, or what `change` says.
+    /// When the file cannot be read or written, or the error of `change`.
     pub fn change<T, E: From<TokenFileError>>(
         &self,
         change: impl FnOnce(&mut Vec<StoredToken>) -> Result<T, E>,
     ) -> Result<T, E> {
         let unwritten = |source| TokenFileError::Write { file: self.0.clone(), source };
-        // Held until the end of the function; the system lets go of it if we die.
+        // Held until the end of the function; the system releases it if the process dies.
         let _lock = self.lock().map_err(unwritten)?;
         let mut tokens = self.read()?.unwrap_or_default();
         let done = change(&mut tokens)?;
@@ -227,7 +227,7 @@ impl TokenFile {
         file.sync_all()?;
         std::fs::rename(&aside, &self.0)?;
         match self.0.parent() {
-            // A revocation must not be undone by a power cut.
+            // A revocation must survive a power failure.
             Some(folder) => File::open(folder)?.sync_all(),
             None => Ok(()),
         }
@@ -281,18 +281,18 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_makes_no_sense_says_so() {
+    fn invalid_file_names_its_fault() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::below(folder.path());
         std::fs::create_dir_all(file.path().parent().unwrap()).unwrap();
         let entry = serde_json::to_string(&token("x")).unwrap();
-        let nobody = entry.replace("\"client\":\"acme\",", "");
-        assert_ne!(nobody, entry);
+        let unnamed = entry.replace("\"client\":\"acme\",", "");
+        assert_ne!(unnamed, entry);
         for (text, word) in [
             ("{".to_owned(), "damaged"),
             ("{\"version\":2,\"tokens\":[],\"more\":1}".to_owned(), "format 2"),
             ("{\"version\":1,\"tokens\":[],\"more\":1}".to_owned(), "damaged"),
-            (format!("{{\"version\":1,\"tokens\":[{nobody}]}}"), "write one of"),
+            (format!("{{\"version\":1,\"tokens\":[{unnamed}]}}"), "write one of"),
             (format!("{{\"version\":1,\"tokens\":[{entry},{entry}]}}"), "twice"),
         ] {
             std::fs::write(file.path(), &text).unwrap();

@@ -1,40 +1,40 @@
-//! The tokens a running server knows, now: those of the configuration, and those of the token
-//! file, which may change at any moment.
+//! Registry of the tokens that are valid now: those of the configuration and those of the token
+//! file, which is reloaded when it changes.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use a2a_actors::BusSystem;
 use a2a_policy::NameTaken;
 use a2a_protocol::AgentId;
 use chrono::{DateTime, Utc};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{Conflict, Credential, Principal, TokenFile, TokenFileError, TokenHash, Tokens};
 
-/// How often the file is looked at for the sake of those who are connected and ask nothing.
-const LOOK: Duration = Duration::from_millis(250);
-/// How long the file must be unreadable before that is logged: a moment without descriptors is none
-/// of a person's business.
+/// How often the file is checked for connected callers that send no request.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// How long the file must be unreadable before that is logged; a moment without descriptors is not.
 const LASTING: Duration = Duration::from_secs(1);
-/// The longest that is waited for a token to expire before the clock is read again.
+/// Upper bound of one sleep until a token expires, after which the clock is read again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
-/// The tokens a server knows.
+/// The tokens of a server, shared by all callers.
 #[derive(Debug)]
 pub struct TokenRegistry {
     file: TokenFile,
-    looked: Mutex<Looked>,
+    file_state: Mutex<FileState>,
     known: watch::Sender<Known>,
 }
 
-/// What is known of the file.
+/// State of the token file.
 #[derive(Debug)]
-struct Looked {
-    /// What it looked like when it was last read. Only what was read counts: a file that could not
-    /// be read is tried again at the next look.
+struct FileState {
+    /// Metadata of the file when it was last read successfully; a file that could not be read is
+    /// tried again at the next check.
     stamp: Stamp,
     /// Since when it has been unreadable, and whether that was logged.
     unreadable: Option<(Instant, bool)>,
@@ -42,29 +42,29 @@ struct Looked {
 
 #[derive(Debug, Clone, Default)]
 struct Known {
-    /// Whether anybody is asked for a token. Once it is so it stays so: whoever removes the last
-    /// token wants nobody in, not everybody.
-    asks: bool,
+    /// Whether tokens are required. Never reset while the server runs: removing the last token must
+    /// not open the server.
+    required: bool,
     made: Tokens,
     configured: Configured,
-    /// Tokens that are refused, because their names are taken by other tokens.
+    /// Tokens that are refused because another token has their name.
     conflicts: HashMap<TokenHash, NameTaken>,
-    /// Clients that are refused, because the bus has an agent of that name.
+    /// Clients that are refused because an agent of the bus has their name.
     taken: HashMap<AgentId, NameTaken>,
 }
 
-/// A token that is known and refused, because its name stands for something else.
+/// A token that is known and refused because its name belongs to another holder.
 #[derive(Debug, Clone)]
 pub struct RefusedToken {
-    /// What people call the token by.
+    /// The short id shown to people.
     pub id: String,
-    /// Whose it is.
+    /// The holder.
     pub principal: Principal,
-    /// What is in the way.
+    /// The other holder of the name.
     pub taken: NameTaken,
 }
 
-/// What the configuration says: its tokens, and the agents that are listed.
+/// Tokens and listed agents of the configuration.
 #[derive(Debug, Clone, Default)]
 struct Configured {
     tokens: Tokens,
@@ -76,7 +76,7 @@ impl Known {
         self.configured.tokens.get(key).or_else(|| self.made.get(key))
     }
 
-    /// Why a token is refused that is known.
+    /// Why a known token is refused; `None` if it is not.
     fn refusal(&self, key: &TokenHash, principal: &Principal) -> Option<&NameTaken> {
         let client = match principal {
             Principal::Client(client) => self.taken.get(client),
@@ -93,7 +93,7 @@ impl Known {
     }
 }
 
-/// Enough of a file to see that it was replaced or changed.
+/// Metadata that shows whether a file was replaced or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stamp {
     Never,
@@ -101,28 +101,28 @@ enum Stamp {
     There { inode: u64, bytes: u64, seconds: i64, nanoseconds: i64 },
 }
 
-/// What a caller turned out to be.
+/// Result of a token check.
 #[derive(Debug)]
 pub enum TokenCheck {
-    /// Nobody is asked for a token here.
+    /// No token is required.
     Open(AuthGrant),
-    /// A good token.
+    /// A valid token.
     Known(Principal, AuthGrant),
-    /// A token is asked for, and none was shown.
+    /// A token is required, and none was shown.
     Missing,
     /// The token is not known.
     Unknown,
-    /// The token was good until then.
+    /// The token expired at that time.
     Expired(DateTime<Utc>),
-    /// The token is known, and its name is taken.
+    /// The token is known, and its name belongs to another holder.
     NameTaken(NameTaken),
 }
 
-/// That a caller was let in, and for how long that holds.
+/// Proof of a successful check, which ends with the token.
 #[derive(Debug, Clone)]
 pub struct AuthGrant {
     registry: Arc<TokenRegistry>,
-    /// `None` for one who needed no token.
+    /// `None` when no token was required.
     key: Option<TokenHash>,
 }
 
@@ -137,40 +137,40 @@ impl TokenRegistry {
         file: TokenFile,
     ) -> Result<Self, TokenFileError> {
         let known = watch::Sender::new(Known::default());
-        let looked = Mutex::new(Looked { stamp: Stamp::Never, unreadable: None });
-        let registry = Self { file, looked, known };
+        let file_state = Mutex::new(FileState { stamp: Stamp::Never, unreadable: None });
+        let registry = Self { file, file_state, known };
         registry.reconfigure(tokens, listed)?;
         Ok(registry)
     }
 
-    /// Takes what the configuration says now in place of what it said before; the token file is
-    /// read again as well. Whoever came in with a token that is good no more is let go.
+    /// Replaces the tokens of the configuration and reads the token file again. Grants of tokens
+    /// that are no longer valid end.
     ///
     /// # Errors
     /// When the file is damaged or contradicts the configuration; nothing has changed then.
     pub fn reconfigure(&self, tokens: Tokens, listed: Vec<AgentId>) -> Result<(), TokenFileError> {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.look()?;
+        let mut file_state = self.file_state.lock();
+        let now = self.stat()?;
         let known = self.read(Configured { tokens, listed })?;
-        *looked = Looked { stamp: now, unreadable: None };
+        *file_state = FileState { stamp: now, unreadable: None };
         self.replace(known);
         Ok(())
     }
 
-    /// Whether there is any token with which somebody could come in.
+    /// Whether there is any token that is valid or could become so.
     #[must_use]
     pub fn has_tokens(&self) -> bool {
         let known = self.known.borrow();
         !known.configured.tokens.is_empty() || !known.made.is_empty()
     }
 
-    /// Lets a caller in, or says why not. A changed file is noticed first: a token that was
-    /// revoked before this call is not good in it.
+    /// Checks a token. A changed file is reloaded first, so a token that was revoked before this
+    /// call is refused.
     pub fn check(self: &Arc<Self>, token: Option<&str>, now: DateTime<Utc>) -> TokenCheck {
         self.refresh();
         let grant = |key| AuthGrant { registry: Arc::clone(self), key };
         let Some(token) = token else {
-            return if self.known.borrow().asks {
+            return if self.known.borrow().required {
                 TokenCheck::Missing
             } else {
                 TokenCheck::Open(grant(None))
@@ -178,7 +178,7 @@ impl TokenRegistry {
         };
         let hash = TokenHash::of(token);
         let known = self.known.borrow();
-        if !known.asks {
+        if !known.required {
             return TokenCheck::Open(grant(None));
         }
         match known.get(&hash) {
@@ -193,13 +193,13 @@ impl TokenRegistry {
         }
     }
 
-    /// The clients that have a token, whether it is good or not.
+    /// The clients that have a token, valid or not.
     #[must_use]
     pub fn clients(&self) -> Vec<AgentId> {
         self.known.borrow().clients()
     }
 
-    /// Every token that is known and refused, because its name stands for something else.
+    /// Every token that is known and refused because its name belongs to another holder.
     #[must_use]
     pub fn refused(&self) -> Vec<RefusedToken> {
         let known = self.known.borrow();
@@ -211,16 +211,17 @@ impl TokenRegistry {
         .collect()
     }
 
-    /// Looks at the file again and again, until nobody needs it, and claims the names of clients
-    /// on the bus: one that an agent has is refused, and no agent can take one from then on.
+    /// Background task: reloads the file when it changes, until the bus stops, and claims the names
+    /// of clients on the bus. A client whose name an agent has is refused; no agent can take a
+    /// claimed name.
     pub async fn watch(self: Arc<Self>, bus: BusSystem) {
-        let mut ticks = tokio::time::interval(LOOK);
+        let mut ticks = tokio::time::interval(CHECK_INTERVAL);
         let mut claimed = None;
         loop {
             ticks.tick().await;
             self.refresh();
             let clients = self.clients();
-            // An agent that was in the way may have been removed meanwhile.
+            // An agent in the way may have been removed meanwhile.
             if claimed.as_ref() == Some(&clients) && self.known.borrow().taken.is_empty() {
                 continue;
             }
@@ -245,47 +246,48 @@ impl TokenRegistry {
         });
     }
 
-    /// Reads the file if it changed; asking the system whether it did takes about a microsecond.
+    /// Reloads the file if it changed; the check is one `stat`, about a microsecond.
     fn refresh(&self) {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = match self.look() {
-            Ok(now) if now == looked.stamp && looked.unreadable.is_none() => return,
+        let mut file_state = self.file_state.lock();
+        let now = match self.stat() {
+            Ok(now) if now == file_state.stamp && file_state.unreadable.is_none() => return,
             Ok(now) => now,
-            Err(error) => return looked.fails(&error),
+            Err(error) => return file_state.fails(&error),
         };
         let configured = self.known.borrow().configured.clone();
         let known = match self.read(configured.clone()) {
             Ok(known) => known,
-            // The system could not read it: out of descriptors, or of memory. The tokens that were
-            // good stay good until it can; what was revoked meanwhile is refused then.
-            Err(error @ TokenFileError::Read { .. }) => return looked.fails(&error),
+            // The system could not read it: out of descriptors, or of memory. The tokens known
+            // before stay valid until it can; what was revoked meanwhile is refused then.
+            Err(error @ TokenFileError::Read { .. }) => return file_state.fails(&error),
             Err(error) => {
-                // Which tokens were revoked cannot be known, so none of them is good.
+                // Which tokens were revoked cannot be determined, so none is valid.
                 tracing::error!(%error, "no token of the token file is accepted");
-                Known { asks: true, configured, ..Known::default() }
+                Known { required: true, configured, ..Known::default() }
             }
         };
-        looked.succeeds(now);
+        file_state.succeeds(now);
         self.replace(known);
     }
 
-    /// What is known from now on. What the bus said of names holds until it says otherwise.
+    /// Replaces the known tokens; the name conflicts that the bus reported stay until its next
+    /// report.
     fn replace(&self, known: Known) {
         self.known.send_modify(|old| {
             let taken = std::mem::take(&mut old.taken);
-            *old = Known { asks: old.asks || known.asks, taken, ..known };
+            *old = Known { required: old.required || known.required, taken, ..known };
         });
     }
 
-    /// Whether the token file could be read when it was last looked at.
+    /// Whether the token file could be read at the last check.
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        self.looked.lock().unwrap_or_else(PoisonError::into_inner).unreadable.is_none()
+        self.file_state.lock().unreadable.is_none()
     }
 
     fn read(&self, configured: Configured) -> Result<Known, TokenFileError> {
         let made = self.file.tokens()?;
-        let asks = made.is_some() || !configured.tokens.is_empty();
+        let required = made.is_some() || !configured.tokens.is_empty();
         let made = made.unwrap_or_default();
         let mut conflicts = HashMap::new();
         for conflict in configured.tokens.conflicts(&made, &configured.listed) {
@@ -301,10 +303,10 @@ impl TokenRegistry {
                 conflicts.insert(hash, taken);
             }
         }
-        Ok(Known { asks, made, configured, conflicts, taken: HashMap::new() })
+        Ok(Known { required, made, configured, conflicts, taken: HashMap::new() })
     }
 
-    fn look(&self) -> Result<Stamp, TokenFileError> {
+    fn stat(&self) -> Result<Stamp, TokenFileError> {
         match std::fs::metadata(self.file.path()) {
             Ok(found) => Ok(Stamp::There {
                 inode: found.ino(),
@@ -317,11 +319,11 @@ impl TokenRegistry {
         }
     }
 
-    /// Whether this key is good, and until when.
+    /// Whether this token is valid, and until when.
     fn is_good(&self, key: Option<&TokenHash>) -> Option<Option<DateTime<Utc>>> {
         let known = self.known.borrow();
         match key {
-            None => (!known.asks).then_some(None),
+            None => (!known.required).then_some(None),
             Some(key) => {
                 let found = known.get(key)?;
                 if known.refusal(key, &found.principal).is_some() {
@@ -333,7 +335,7 @@ impl TokenRegistry {
     }
 }
 
-impl Looked {
+impl FileState {
     fn succeeds(&mut self, now: Stamp) {
         if let Some((since, true)) = self.unreadable {
             let seconds = since.elapsed().as_secs();
@@ -354,15 +356,15 @@ impl Looked {
 }
 
 impl AuthGrant {
-    /// Ends when the token is revoked or expires, or when tokens begin to be asked for: whatever
-    /// was opened with this grant must then be closed.
+    /// Resolves when the token is revoked or expires, or when tokens become required. Streams and
+    /// waiting calls of this grant must then be closed.
     pub async fn until_revoked(self) {
         let mut changes = self.registry.known.subscribe();
         while let Some(expires) = self.registry.is_good(self.key.as_ref()) {
             let left = expires.map(|expires| (expires - Utc::now()).to_std().unwrap_or_default());
             let wait = left.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
             tokio::select! {
-                // The sender lives in the registry, which lives in this grant.
+                // The sender lives in the registry, which this grant keeps alive.
                 _ = changes.changed() => {}
                 () = tokio::time::sleep(wait) => {}
             }
@@ -422,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn who_revokes_the_last_token_lets_nobody_in() {
+    fn revoking_the_last_token_keeps_the_server_closed() {
         let folder = tempfile::tempdir().unwrap();
         let (registry, file) = registry(folder.path());
         add(&file, "a", None);
@@ -438,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_lets_nobody_in() {
+    fn damaged_file_refuses_every_token() {
         let folder = tempfile::tempdir().unwrap();
         let (registry, file) = registry(folder.path());
         add(&file, "a", None);
@@ -449,7 +451,7 @@ mod tests {
         assert!(TokenRegistry::open(Tokens::default(), Vec::new(), file).is_err());
     }
 
-    /// A folder in place of the file: it is there, and reading it fails.
+    /// A folder in place of the file: it exists, and reading it fails.
     #[test]
     fn a_file_that_cannot_be_read_changes_nothing_until_it_can() {
         let folder = tempfile::tempdir().unwrap();
@@ -529,13 +531,15 @@ mod tests {
     async fn a_pass_ends_with_its_token() {
         let folder = tempfile::tempdir().unwrap();
         let (registry, file) = registry(folder.path());
-        let TokenCheck::Open(anybody) = registry.check(None, Utc::now()) else { panic!("asked") };
+        let TokenCheck::Open(open_grant) = registry.check(None, Utc::now()) else {
+            panic!("asked")
+        };
         add(&file, "a", None);
         add(&file, "late", Some(Utc::now() - TimeDelta::seconds(1)));
         let TokenCheck::Known(_, grant) = registry.check(Some("a"), Utc::now()) else {
             panic!("unknown")
         };
-        anybody.until_revoked().await;
+        open_grant.until_revoked().await;
         let waiting = tokio::spawn(grant.until_revoked());
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());

@@ -1,56 +1,56 @@
-//! Whether lines that are read one after the other are wanted by a question: records by their
-//! own account, which the store knows how to read, and events with the record they belong to.
+//! Filter over lines of the log as they are read: records by their own fields, events by the record
+//! they belong to.
 
 use a2a_journal::{Plan, Query};
 use a2a_protocol::AgentId;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 
-/// A question, ready to be asked of single lines.
+/// A query, ready to be matched against single lines.
 #[derive(Debug, Clone, Default)]
 pub struct LogFilter {
     query: Query,
     plan: Plan,
 }
 
-/// What of a line every question starts from.
+/// The fields of a line that every match starts from.
 #[derive(Debug, Deserialize)]
 pub struct LineHeader {
-    /// Its number.
+    /// Its sequence number.
     pub seq: u64,
     /// When it was written.
     pub time: DateTime<Utc>,
     /// For an event: what happened.
     pub event: Option<String>,
-    /// For an event: the number of the record it belongs to.
+    /// For an event: the sequence number of its record.
     pub of: Option<u64>,
-    /// For an event: whom it happened to.
+    /// For an event: the agent it concerns.
     #[serde(rename = "agentId")]
     pub agent_id: Option<String>,
 }
 
 impl LogFilter {
-    /// What this question wants.
+    /// The filter of this query.
     #[must_use]
     pub fn of(query: &Query) -> Self {
         Self { query: query.clone(), plan: Plan::of(query) }
     }
 
-    /// Whether every line is wanted.
+    /// Whether every line matches.
     #[must_use]
-    pub fn is_everything(&self) -> bool {
+    pub fn matches_everything(&self) -> bool {
         let Query { agent, since, until, .. } = &self.query;
-        since.is_none() && until.is_none() && agent.is_none() && self.asks_for_no_record()
+        since.is_none() && until.is_none() && agent.is_none() && self.needs_no_record()
     }
 
-    /// Whether nothing is asked that only the record of a message can answer.
-    fn asks_for_no_record(&self) -> bool {
+    /// Whether no condition needs the record of a message.
+    fn needs_no_record(&self) -> bool {
         let Query { kind, correlation, task, outcome, text, .. } = &self.query;
         let no_text = text.as_ref().is_none_or(|text| text.trim().is_empty());
         kind.is_none() && correlation.is_none() && task.is_none() && outcome.is_none() && no_text
     }
 
-    /// Whether lines of this time are too late for the question.
+    /// Whether lines of this time are too late for the query.
     #[must_use]
     pub fn is_over(&self, time: DateTime<Utc>) -> bool {
         self.query.until.is_some_and(|until| time >= until)
@@ -60,27 +60,26 @@ impl LogFilter {
         self.query.since.is_none_or(|since| time >= since) && !self.is_over(time)
     }
 
-    /// Whether a record is wanted. One that cannot be read is wanted only by those who want
-    /// everything.
+    /// Whether a record matches. One that cannot be parsed matches only an empty query.
     #[must_use]
-    pub fn wants_record(&self, line: &str) -> bool {
+    pub fn matches_record(&self, line: &str) -> bool {
         self.plan.wants(line)
     }
 
-    /// Whether an event is wanted, given whether the record it belongs to is.
-    pub fn wants_event(
+    /// Whether an event matches, given whether its record does.
+    pub fn matches_event(
         &self,
         event: &LineHeader,
         record_is_wanted: impl FnOnce(u64) -> bool,
     ) -> bool {
         let when = || self.is_in_time(event.time);
         match event.of {
-            _ if self.is_everything() => true,
+            _ if self.matches_everything() => true,
             Some(of) => !self.is_over(event.time) && record_is_wanted(of),
             None => {
                 let about_agent =
                     |agent: &AgentId| event.agent_id.as_deref() == Some(agent.as_str());
-                self.asks_for_no_record()
+                self.needs_no_record()
                     && self.query.agent.as_ref().is_none_or(about_agent)
                     && when()
             }
@@ -124,7 +123,7 @@ mod tests {
             &[("since", "2026-02-21T18:30:00Z"), ("until", "2026-02-21T18:30:01Z")],
             &[("text", "café TITLE \"x\"")],
         ] {
-            assert!(wanted(yes).wants_record(&line), "{yes:?}");
+            assert!(wanted(yes).matches_record(&line), "{yes:?}");
         }
         for no in [
             &[("agent", "eve")][..],
@@ -136,9 +135,9 @@ mod tests {
             &[("until", "2026-02-21T18:30:00Z")],
             &[("text", "café beef")],
         ] {
-            assert!(!wanted(no).wants_record(&line), "{no:?}");
+            assert!(!wanted(no).matches_record(&line), "{no:?}");
         }
-        assert!(!wanted(&[("agent", "tim")]).wants_record("no line"));
+        assert!(!wanted(&[("agent", "tim")]).matches_record("no line"));
     }
 
     #[test]
@@ -146,15 +145,15 @@ mod tests {
         let event = |line: &str| serde_json::from_str::<LineHeader>(line).unwrap();
         let of = event(r#"{"seq":8,"time":"2026-02-21T18:30:00.000Z","event":"delivered","of":7}"#);
         let tim = wanted(&[("agent", "tim")]);
-        assert!(tim.wants_event(&of, |seq| seq == 7) && !tim.wants_event(&of, |_| false));
+        assert!(tim.matches_event(&of, |seq| seq == 7) && !tim.matches_event(&of, |_| false));
         let late = wanted(&[("agent", "tim"), ("until", "2026-02-21T18:30:00Z")]);
-        assert!(!late.wants_event(&of, |_| true));
+        assert!(!late.matches_event(&of, |_| true));
         let joined = event(
             r#"{"seq":9,"time":"2026-02-21T18:30:00.000Z","event":"joined","agentId":"tim"}"#,
         );
-        assert!(tim.wants_event(&joined, |_| false));
-        assert!(wanted(&[]).wants_event(&joined, |_| false));
-        assert!(!wanted(&[("agent", "ann")]).wants_event(&joined, |_| true));
-        assert!(!wanted(&[("text", "tim")]).wants_event(&joined, |_| true));
+        assert!(tim.matches_event(&joined, |_| false));
+        assert!(wanted(&[]).matches_event(&joined, |_| false));
+        assert!(!wanted(&[("agent", "ann")]).matches_event(&joined, |_| true));
+        assert!(!wanted(&[("text", "tim")]).matches_event(&joined, |_| true));
     }
 }

@@ -1,7 +1,6 @@
-//! The parameters of a question to the log, as HTTP and the command both write them.
+//! Query parameters of the log, shared by HTTP and the command line.
 //!
-//! A parameter nobody knows is refused: a misspelt filter that is passed over would show
-//! everything and look like an answer.
+//! An unknown parameter is refused: a misspelt filter that is ignored would show everything.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -12,17 +11,17 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::time::read_time;
 
-/// A parameter that says nothing sensible.
+/// A parameter that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}`: {problem}")]
 pub struct BadParameter {
-    /// Which.
+    /// Its name.
     pub name: String,
     /// What is wrong with it.
     pub problem: String,
 }
 
-/// What can be asked for, and how pages are turned.
+/// The filters, and the parameters of paging.
 const FILTERS: [&str; 10] = [
     "agent",
     "type",
@@ -36,10 +35,10 @@ const FILTERS: [&str; 10] = [
     "cursor",
 ];
 
-/// Reads a question; `paged` ones may also have `limit` and `cursor`.
+/// Parses a query; with `paged` also `limit` and `cursor`.
 ///
 /// # Errors
-/// The first parameter that makes no sense.
+/// The first parameter that is not valid.
 pub fn read_query<'a>(
     parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
     now: DateTime<Utc>,
@@ -71,10 +70,10 @@ pub fn read_query<'a>(
     Ok(query)
 }
 
-/// Reads where to go on in one message, and how much of it is wanted.
+/// Parses cursor and limit for the records of one message.
 ///
 /// # Errors
-/// The first parameter that makes no sense.
+/// The first parameter that is not valid.
 pub fn read_cursor<'a>(
     parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<(Option<Bookmark>, usize), BadParameter> {
@@ -88,10 +87,10 @@ pub fn read_cursor<'a>(
     Ok((from, most))
 }
 
-/// Reads after which line to look on.
+/// Parses the line to continue after.
 ///
 /// # Errors
-/// The first parameter that makes no sense.
+/// The first parameter that is not valid.
 pub(super) fn read_after<'a>(
     parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<u64, BadParameter> {
@@ -102,7 +101,7 @@ pub(super) fn read_after<'a>(
     Ok(after.unwrap_or(0))
 }
 
-/// Parameters that are known and there once.
+/// Parameters that are known and not repeated.
 fn once_each<'a>(
     parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
     known: &[&str],
@@ -150,7 +149,7 @@ fn one_of<T: Copy + Display>(value: &str, all: &[T]) -> String {
     format!("{value:?} is none of {}", words.join(", "))
 }
 
-/// A question as parameters, such that reading them gives the same question.
+/// Writes a query as parameters; parsing them gives the same query.
 #[must_use]
 pub fn write_query(query: &Query, paged: bool) -> Vec<(&'static str, String)> {
     let time = |time: DateTime<Utc>| time.to_rfc3339_opts(SecondsFormat::AutoSi, true);

@@ -1,8 +1,7 @@
-//! `POST /bus/log/rebuild`: has days that only the index holds written to files, for a backup.
+//! `POST /bus/log/rebuild`: writes days that only the index holds to files, for a backup.
 //!
-//! They go to one place in the server's own state folder, and the answer has their names only:
-//! whoever wants them must be able to read that folder. So nobody chooses a path, and nothing
-//! that `[audit] redact` hides leaves over HTTP.
+//! The files go to a fixed folder in the server's state folder, and the response has only their
+//! names. So a caller chooses no path, and nothing that `[audit] redact` hides leaves over HTTP.
 
 use crate::openapi::{Operation, array, object, text};
 use std::sync::Arc;

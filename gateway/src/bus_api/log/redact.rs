@@ -1,5 +1,5 @@
-//! What people who read the log are not to see: values replaced on the way out. The files and
-//! the journal keep everything, or the chain could not be verified.
+//! Redaction of the log over HTTP: values are replaced on the way out. Files and journal keep
+//! everything, or the chain could not be verified.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use memchr::memmem;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// What stands in place of a value.
+/// The placeholder.
 const REDACTED: &str = "[redacted]";
 
-/// Which values of messages are replaced.
+/// Which values of messages are redacted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Redaction {
-    /// Fields of payloads, at any depth.
+    /// Field names of payloads, at any depth.
     names: Vec<String>,
     /// JSON Pointers into the message.
     pointers: Vec<String>,
 }
 
 impl Redaction {
-    /// Reads field names (`description`) and JSON Pointers (`/payload/result/summary`).
+    /// Parses field names (`description`) and JSON Pointers (`/payload/result/summary`).
     ///
     /// # Errors
-    /// A sentence about the entry that makes no sense.
+    /// A sentence about the entry that is not valid.
     pub fn new(entries: &[String]) -> Result<Self, String> {
         let mut redaction = Self::default();
         for entry in entries {
@@ -40,14 +40,14 @@ impl Redaction {
         Ok(redaction)
     }
 
-    /// Whether everything is shown.
+    /// Whether nothing is redacted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && self.pointers.is_empty()
     }
 
-    /// A line of the log, or a record with its deliveries, as it may be shown. What holds
-    /// nothing to hide comes back byte for byte.
+    /// Redacts a line of the log, or a record with its events. A line without redacted values is
+    /// returned byte for byte.
     #[must_use]
     pub fn apply(&self, line: String) -> String {
         if self.is_empty() || !self.may_concern(&line) {
@@ -58,12 +58,12 @@ impl Redaction {
                 self.hide(&mut record);
                 record.to_string()
             }
-            // Nested too deep to be looked through: nothing of the message is shown.
+            // Nested too deep to be searched: the whole message is redacted.
             Err(_) => without_message(&line),
         }
     }
 
-    /// Whether the line may hold something to hide; escapes can spell any name.
+    /// Whether the line may contain a redacted field; escapes can spell any name.
     fn may_concern(&self, line: &str) -> bool {
         let line = line.as_bytes();
         let holds = |text: &str| memmem::find(line, text.as_bytes()).is_some();
@@ -92,7 +92,7 @@ impl Redaction {
                 hide_fields(payload, &|name| self.names.iter().any(|hidden| hidden == name));
             }
         }
-        // What could not be read may hold anything.
+        // Input that is not JSON may contain any value.
         if let Some(raw) = record.get_mut("raw") {
             *raw = REDACTED.into();
         }
@@ -100,7 +100,7 @@ impl Redaction {
             self.hide_error(error);
         }
         if let Some(facts) = record.get_mut("facts") {
-            // What the bus remembers of a message is a copy with the names of its fields.
+            // The facts that the bus records of a message copy some of its fields.
             hide_fields(facts, &|name| self.all_names().any(|hidden| hidden == name));
         }
         for event in

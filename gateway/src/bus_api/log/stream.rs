@@ -1,7 +1,7 @@
-//! `GET /bus/log/stream`: the log as it grows, as server-sent events.
+//! `GET /bus/log/stream`: follows the log as server-sent events.
 //!
-//! A reader holds nothing but its place in the journal and a chunk or two. When it is slow it
-//! falls behind, and when it takes nothing at all it is cut off; the bus never waits for it.
+//! A follower holds only its position in the journal and a chunk or two. A slow one falls behind, a
+//! stalled one is disconnected; the bus never waits for it.
 
 use crate::openapi::{Operation, number};
 use std::collections::HashMap;
@@ -25,13 +25,13 @@ use crate::admission::quota::Quotas;
 use crate::auth::BusCaller;
 use crate::problem::refuse;
 
-/// How often an idle stream shows that it is alive.
+/// Interval of keep-alives on an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Lines read at once.
+/// Lines per read.
 const LINES: usize = 256;
-/// Bytes of lines read at once, but for the last: little is held for a reader that is slow.
+/// Bytes per read, except for the last line, so that little is buffered for a slow reader.
 const BYTES: usize = 256 << 10;
-/// Records whose verdict is remembered for their events.
+/// Records whose match is cached for their events.
 const REMEMBERED: usize = 10_000;
 
 #[get("/bus/log/stream")]
@@ -52,22 +52,22 @@ pub(crate) async fn stream(
         return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail));
     };
     let shares = (follower, quotas.streams.take(who.owner(), 1)?);
-    // Before the head is read: what is written from here on is not missed.
+    // Subscribed before the head is read, so that no line is missed.
     let head = bus.head_changes();
     let (reader, since) = (bus.reader(), query.since);
     let start = web::block(move || match (last, since) {
-        // A place beyond the end is one of another log; waiting for it would take for ever.
+        // A position beyond the end belongs to another log; waiting for it would never end.
         (Some(last), _) => Ok(last.min(reader.head().seq)),
         (None, Some(since)) => reader.last_before(since),
         (None, None) => Ok(reader.head().seq),
     });
     let last = start.await.map_err(|_| unreadable(&ReadError::Closed))?;
     let last = last.map_err(|error| unreadable(&error))?;
-    let wanted = LogFilter::of(&query);
+    let filter = LogFilter::of(&query);
     let settings_of = settings.clone();
     let follower = Follower {
         reader: bus.reader(),
-        wanted,
+        filter,
         last,
         seen: HashMap::new(),
         settings: settings_of,
@@ -80,7 +80,7 @@ pub(crate) async fn stream(
         tokio::select! {
             () = running => {}
             () = left => {}
-            // Whoever is no longer let in sees nothing more.
+            // A revoked token ends the stream.
             () = who.until_revoked() => {}
         }
     });
@@ -99,42 +99,42 @@ fn last_event_id(request: &HttpRequest) -> actix_web::Result<Option<u64>> {
     seen.map_err(|detail| refuse(StatusCode::BAD_REQUEST, "bad_request", detail))
 }
 
-/// The number that `Last-Event-ID` says, or what is wrong with it.
+/// Parses `Last-Event-ID`.
 pub(crate) fn last_seen(value: Option<&HeaderValue>) -> Result<Option<u64>, &'static str> {
     let text = value.map(|value| value.to_str().unwrap_or_default().trim());
     let number = text.filter(|text| !text.is_empty()).map(str::parse).transpose();
     number.map_err(|_| "`Last-Event-ID` must be the `id` of an earlier event: a number.")
 }
 
-/// Reads the journal from a place on; its calls block.
+/// Reads the journal from a position on; its calls block.
 struct Follower {
     reader: Arc<dyn Read>,
-    wanted: LogFilter,
-    /// The last line that was looked at.
+    filter: LogFilter,
+    /// The last line that was read.
     last: u64,
-    /// Records that were looked at, and whether they are wanted.
+    /// Cache: records that were read, and whether they match.
     seen: HashMap<u64, bool>,
     settings: web::Data<LogSettings>,
 }
 
-/// What one look found.
+/// Result of one read.
 struct Found {
     events: Vec<u8>,
     /// Whether there may be more.
-    goes_on: bool,
+    has_more: bool,
 }
 
 impl Follower {
-    fn look(&mut self) -> Result<Found, ReadError> {
+    fn read(&mut self) -> Result<Found, ReadError> {
         let lines = self.reader.lines(self.last, LINES, BYTES)?;
-        let mut found = Found { events: Vec::new(), goes_on: !lines.is_empty() };
+        let mut found = Found { events: Vec::new(), has_more: !lines.is_empty() };
         let redaction = self.settings.redaction();
         for line in lines {
-            let Ok(glance) = serde_json::from_str::<LineHeader>(line.get()) else { continue };
-            self.last = glance.seq;
-            if self.wants(&glance, line.get()) {
+            let Ok(header) = serde_json::from_str::<LineHeader>(line.get()) else { continue };
+            self.last = header.seq;
+            if self.matches(&header, line.get()) {
                 let text = redaction.apply(line.get().to_owned());
-                found.events.extend_from_slice(format!("id: {}\ndata: ", glance.seq).as_bytes());
+                found.events.extend_from_slice(format!("id: {}\ndata: ", header.seq).as_bytes());
                 found.events.extend_from_slice(text.as_bytes());
                 found.events.extend_from_slice(b"\n\n");
             }
@@ -142,37 +142,37 @@ impl Follower {
         Ok(found)
     }
 
-    fn wants(&mut self, glance: &LineHeader, line: &str) -> bool {
-        if self.wanted.is_everything() {
+    fn matches(&mut self, header: &LineHeader, line: &str) -> bool {
+        if self.filter.matches_everything() {
             return true;
         }
         if self.seen.len() >= REMEMBERED {
             self.seen.clear();
         }
-        let Self { wanted, seen, reader, .. } = self;
-        if glance.event.is_none() {
-            let is_wanted = wanted.wants_record(line);
-            seen.insert(glance.seq, is_wanted);
+        let Self { filter, seen, reader, .. } = self;
+        if header.event.is_none() {
+            let is_wanted = filter.matches_record(line);
+            seen.insert(header.seq, is_wanted);
             return is_wanted;
         }
-        wanted.wants_event(glance, |of| {
+        filter.matches_event(header, |of| {
             *seen.entry(of).or_insert_with(|| {
                 let record = reader.record(of).ok().flatten();
-                record.is_some_and(|record| wanted.wants_record(record.get()))
+                record.is_some_and(|record| filter.matches_record(record.get()))
             })
         })
     }
 }
 
-/// The way out to the reader.
+/// The sending half of the response.
 struct Outlet {
     out: mpsc::Sender<web::Bytes>,
     stalled: Duration,
 }
 
 impl Outlet {
-    /// Whether the reader takes it in time.
-    async fn give(&self, chunk: impl Into<web::Bytes>) -> bool {
+    /// Sends a chunk; `false` if the reader stalls or has left.
+    async fn send(&self, chunk: impl Into<web::Bytes>) -> bool {
         match tokio::time::timeout(self.stalled, self.out.send(chunk.into())).await {
             Ok(sent) => sent.is_ok(),
             Err(_) => {
@@ -184,23 +184,23 @@ impl Outlet {
     }
 }
 
-/// Runs until the reader has left, is cut off, or the bus has stopped.
+/// Runs until the reader has left or stalled, or the bus has stopped.
 async fn run(mut follower: Follower, mut head: watch::Receiver<u64>, outlet: Outlet) {
-    // The place is told at once: who is cut off before the first line comes back to it.
-    if !outlet.give(format!("retry: 1000\nid: {}\n\n", follower.last)).await {
+    // The position is sent at once: a client disconnected before the first line resumes from it.
+    if !outlet.send(format!("retry: 1000\nid: {}\n\n", follower.last)).await {
         return;
     }
     loop {
-        // Asked before looking, or a line that is just in time could be missed. Not of the
-        // lines: after one that is too late the clock may have been set back.
-        let is_over = follower.wanted.is_over(Utc::now());
+        // Evaluated before the read, or a line that is just in time could be missed. Not from the
+        // time of lines: after one that is too late the clock may have been set back.
+        let is_over = follower.filter.is_over(Utc::now());
         head.mark_unchanged();
         loop {
-            let looked = web::block(move || {
-                let found = follower.look();
+            let read = web::block(move || {
+                let found = follower.read();
                 (follower, found)
             });
-            let Ok((back, found)) = looked.await else { return };
+            let Ok((back, found)) = read.await else { return };
             follower = back;
             let found = match found {
                 Ok(found) => found,
@@ -210,10 +210,10 @@ async fn run(mut follower: Follower, mut head: watch::Receiver<u64>, outlet: Out
                     return;
                 }
             };
-            if !found.events.is_empty() && !outlet.give(found.events).await {
+            if !found.events.is_empty() && !outlet.send(found.events).await {
                 return;
             }
-            if !found.goes_on {
+            if !found.has_more {
                 break;
             }
         }
@@ -224,7 +224,7 @@ async fn run(mut follower: Follower, mut head: watch::Receiver<u64>, outlet: Out
             changed = head.changed() => if changed.is_err() { return },
             () = outlet.out.closed() => return,
             () = tokio::time::sleep(KEEP_ALIVE) => {
-                if !outlet.give(format!("id: {}\n\n", follower.last)).await {
+                if !outlet.send(format!("id: {}\n\n", follower.last)).await {
                     return;
                 }
             }

@@ -1,23 +1,23 @@
 //! Points in time as people write them: a timestamp, a day, or how long ago.
 //!
-//! The log is kept in UTC, so days begin at midnight UTC, whoever asks from wherever.
+//! The log is kept in UTC, so days begin at midnight UTC.
 
 use chrono::{DateTime, Days, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Utc};
 
-/// The text names no moment.
+/// The text is not a point in time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a time; write a timestamp (2026-02-21T18:30:00Z), a day (2026-02-21, today, yesterday), or how long ago (90s, 15m, 2h, 3d, 1w)"
 )]
 pub struct BadTime;
 
-/// The moment a text names, seen from `now`. What has no offset is UTC.
+/// Parses a point in time, relative to `now`. Without an offset it is UTC.
 ///
 /// # Errors
-/// When it names none.
+/// When the text is not one.
 pub fn read_time(text: &str, now: DateTime<Utc>) -> Result<DateTime<Utc>, BadTime> {
     let text = text.trim();
-    // A plus sign that nobody encoded arrives as a space.
+    // An unencoded plus sign arrives as a space.
     let stamp = if text.contains('T') { text.replace(' ', "+") } else { text.to_owned() };
     if let Ok(moment) = DateTime::parse_from_rfc3339(&stamp) {
         return Ok(moment.to_utc());
