@@ -18,7 +18,7 @@ pub const REFERENCE_EXTENSION: &str = "urn:openclaw:a2a:reference:v1";
 /// What an A2A client said, in the delivery that asks for its task.
 ///
 /// ```
-/// use openclaw_a2a::{A2aRequest, Agent, Delivery, SendError, TaskAnswer};
+/// use a2a_sdk::{A2aRequest, Agent, Delivery, SendError, TaskAnswer};
 ///
 /// async fn work(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
 ///     let said = A2aRequest::of(&delivery).map(|asked| asked.text()).unwrap_or_default();

@@ -205,7 +205,7 @@ impl From<Duration> for When {
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use openclaw_a2a::{Bus, NewTask, SendError};
+/// use a2a_sdk::{Bus, NewTask, SendError};
 ///
 /// let bus = Bus::builder().in_memory().start()?;
 /// let roman = bus.connect("roman").await?;

@@ -24,7 +24,7 @@ type Taker<B> = Box<dyn Fn(Agent, Delivery, B) -> Running + Send + Sync>;
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use openclaw_a2a::{Agent, Broadcast, Bus, Handlers, Delivery, SendError, TaskRequest};
+/// use a2a_sdk::{Agent, Broadcast, Bus, Handlers, Delivery, SendError, TaskRequest};
 ///
 /// async fn work(tim: Agent, delivery: Delivery, task: TaskRequest) -> Result<(), SendError> {
 ///     tim.complete(&delivery, format!("Did {}", task.title)).await?;

@@ -33,7 +33,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use openclaw_a2a::{Agent, Bus, Delivery, NewTask, TaskUpdate};
+/// use a2a_sdk::{Agent, Bus, Delivery, NewTask, TaskUpdate};
 ///
 /// async fn fetch(tim: Agent, delivery: Delivery) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 ///     let bars = tim.progress(&delivery);

@@ -13,7 +13,7 @@ use super::{
 /// Reads one message, or lists everything that is wrong with it.
 ///
 /// ```
-/// let report = openclaw_a2a::parse_message(b"{}").unwrap_err();
+/// let report = a2a_sdk::parse_message(b"{}").unwrap_err();
 /// assert!(report.violations().iter().any(|violation| violation.path == "/payload"));
 /// ```
 ///
@@ -79,7 +79,7 @@ impl Agent {
     /// Answers a task: usually the delivery that brought it.
     ///
     /// ```
-    /// use openclaw_a2a::{Agent, Delivery, SendError, TaskAnswer};
+    /// use a2a_sdk::{Agent, Delivery, SendError, TaskAnswer};
     ///
     /// async fn work(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
     ///     let answer = TaskAnswer::completed("There are seven.").next_step("Tell the others");
@@ -148,7 +148,7 @@ impl Agent {
     /// ```
     /// # #[tokio::main(flavor = "multi_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use openclaw_a2a::{Announcement, Bus, Scope};
+    /// use a2a_sdk::{Announcement, Bus, Scope};
     ///
     /// let bus = Bus::builder().in_memory().start()?;
     /// let (_tim, roman) = (bus.connect("tim").await?, bus.connect("roman").await?);
@@ -181,7 +181,7 @@ impl Agent {
     /// Takes the task of a delivery.
     ///
     /// ```
-    /// use openclaw_a2a::{Agent, Delivery, SendError};
+    /// use a2a_sdk::{Agent, Delivery, SendError};
     ///
     /// async fn work(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
     ///     tim.accept(&delivery).await?;

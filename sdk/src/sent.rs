@@ -85,7 +85,7 @@ impl Sent {
 /// Its text says why and what to do. Only three kinds are worth trying again as they are:
 ///
 /// ```
-/// # async fn example(tim: openclaw_a2a::Agent, delivery: openclaw_a2a::Delivery) -> Result<(), openclaw_a2a::SendError> {
+/// # async fn example(tim: a2a_sdk::Agent, delivery: a2a_sdk::Delivery) -> Result<(), a2a_sdk::SendError> {
 /// while let Err(error) = tim.complete(&delivery, "There are seven.").await {
 ///     let Some(pause) = error.retry_after().filter(|_| error.is_temporary()) else {
 ///         return Err(error);

@@ -27,7 +27,7 @@ use super::{Agent, SendError, Sent};
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use openclaw_a2a::{Agent, Bus, Delivery, NewTask, SendError, TaskUpdate};
+/// use a2a_sdk::{Agent, Bus, Delivery, NewTask, SendError, TaskUpdate};
 ///
 /// async fn count(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
 ///     tim.accept(&delivery).await?;

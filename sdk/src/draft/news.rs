@@ -33,7 +33,7 @@ macro_rules! for_many {
 /// It goes to those it is relevant to, or to everyone in the sender's squad.
 ///
 /// ```
-/// use openclaw_a2a::Knowledge;
+/// use a2a_sdk::Knowledge;
 ///
 /// let news = Knowledge::new("sled flush", "It survives a kill, not a power cut", "code review")
 ///     .relevant_to(["tim", "tony"])
@@ -101,7 +101,7 @@ impl Knowledge {
 /// [`Agent::broadcast`](crate::Agent::broadcast).
 ///
 /// ```
-/// use openclaw_a2a::{Announcement, Scope, Urgency};
+/// use a2a_sdk::{Announcement, Scope, Urgency};
 ///
 /// let freeze = Announcement::new(Scope::Squad, "freeze", "No merges until the release is out")
 ///     .urgency(Urgency::AttentionNeeded);

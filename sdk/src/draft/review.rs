@@ -10,7 +10,7 @@ use super::{Addressee, BuildError, Cover, draft, strings};
 /// [`Agent::send_review_request`](crate::Agent::send_review_request).
 ///
 /// ```
-/// use openclaw_a2a::NewReview;
+/// use a2a_sdk::NewReview;
 /// # let task = "0192a4c8-7e1a-7b3c-9d4e-000000000003".parse().unwrap();
 ///
 /// let review = NewReview::new(task, "The validator", "tim/validator", "worktrees/validator", [
@@ -106,7 +106,7 @@ impl NewReview {
 /// so the two cannot contradict each other.
 ///
 /// ```
-/// use openclaw_a2a::{ReviewAnswer, Severity};
+/// use a2a_sdk::{ReviewAnswer, Severity};
 ///
 /// let verdict = ReviewAnswer::changes_requested()
 ///     .fixed("src/validator.rs", "An edge case in arrays")

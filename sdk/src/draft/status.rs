@@ -14,7 +14,7 @@ use super::{Addressee, BuildError, Cover, When, draft};
 /// unless [`for_task`](Self::for_task) names one.
 ///
 /// ```
-/// use openclaw_a2a::StatusReport;
+/// use a2a_sdk::StatusReport;
 /// use serde_json::json;
 ///
 /// let going = StatusReport::in_progress("Five of the seven kinds validate")

@@ -12,7 +12,7 @@ use super::{Addressee, BuildError, Cover, When, draft, strings};
 /// [`Agent::request_task`](crate::Agent::request_task). It gets a new task id.
 ///
 /// ```
-/// use openclaw_a2a::{Complexity, NewTask, TaskType};
+/// use a2a_sdk::{Complexity, NewTask, TaskType};
 ///
 /// let task = NewTask::new("Count the kinds", "How many kinds of message are there?")
 ///     .task_type(TaskType::Research)
@@ -130,7 +130,7 @@ const SHORT: usize = a2a_protocol::limits::MESSAGE_BYTES / 8;
 /// What needs a reason cannot be made without one.
 ///
 /// ```
-/// use openclaw_a2a::TaskAnswer;
+/// use a2a_sdk::TaskAnswer;
 ///
 /// let taken = TaskAnswer::accepted();
 /// let not_mine = TaskAnswer::declined("I have no access to that repository.");
