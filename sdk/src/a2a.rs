@@ -1,5 +1,5 @@
-//! What an agent does with tasks that A2A clients ask for: read the message, give artifacts,
-//! ask back. An agent that knows nothing of this works all the same.
+//! A2A requests for an agent: read the message, deliver artifacts, ask for input. Optional: an
+//! agent that ignores A2A works all the same.
 
 use a2a_actors::Delivery;
 use a2a_policy::tasks::ARTIFACT_EXTENSION;
@@ -11,36 +11,36 @@ use serde_json::{Value, json};
 
 use super::{StatusReport, TaskAnswer};
 
-/// The key in a part's metadata that says where it is, when it was too large to travel along:
-/// `{"messageId": …, "part": …, "bytes": …}`. The whole task is at `GET /bus/tasks/{id}/a2a`.
+/// Key in a part's metadata that refers to a part too large for the message: `{"messageId": …,
+/// "part": …, "bytes": …}`. The whole task is at `GET /bus/tasks/{id}/a2a`.
 pub const REFERENCE_EXTENSION: &str = "urn:openclaw:a2a:reference:v1";
 
-/// What an A2A client said, in the delivery that asks for its task.
+/// The A2A message behind a task request.
 ///
 /// ```
 /// use a2a_sdk::{A2aRequest, Agent, Delivery, SendError, TaskAnswer};
 ///
 /// async fn work(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
-///     let said = A2aRequest::of(&delivery).map(|asked| asked.text()).unwrap_or_default();
-///     tim.send_task_response(&delivery, TaskAnswer::completed("Done.").text_artifact("echo", said)).await?;
+///     let text = A2aRequest::of(&delivery).map(|asked| asked.text()).unwrap_or_default();
+///     tim.send_task_response(&delivery, TaskAnswer::completed("Done.").text_artifact("echo", text)).await?;
 ///     Ok(())
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct A2aRequest {
-    /// What is said now. A part that was too large is `data` with [`REFERENCE_EXTENSION`] in its
+    /// The current message. A part that was too large is `data` with [`REFERENCE_EXTENSION`] in its
     /// metadata.
     pub message: Message,
-    /// The conversation, the same over all of its tasks.
+    /// The conversation, the same for all of its tasks.
     pub context_id: ContextId,
-    /// What was said before in this task, the oldest first.
+    /// Earlier messages of this task, the oldest first.
     pub history: Vec<Message>,
-    /// The version of A2A in which the task was asked for, such as `0.3`, if the server says so.
+    /// The version of A2A of the request, such as `0.3`, if the server states it.
     pub version: Option<String>,
 }
 
 impl A2aRequest {
-    /// What an A2A client said; `None` when the delivery asks for no task of one.
+    /// The A2A request of a delivery; `None` when it has none.
     #[must_use]
     pub fn of(delivery: &Delivery) -> Option<Self> {
         let Body::TaskRequest(task) = &delivery.message.body else { return None };
@@ -48,7 +48,7 @@ impl A2aRequest {
         Self::whole(context.as_json()).or_else(|| Self::in_parts(context.to_value()))
     }
 
-    /// The first message of a task, with every part in its place: so it is with most.
+    /// The first message of a task with every part inline, which is the usual case.
     fn whole(context: &str) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -95,7 +95,7 @@ fn read(mut message: Value) -> Option<Message> {
 }
 
 impl TaskAnswer {
-    /// What the agent says to an A2A client beside its result.
+    /// The message to an A2A client beside the result.
     #[must_use]
     pub fn saying(self, text: impl Into<String>) -> Self {
         self.field("message", text.into())
@@ -107,27 +107,26 @@ impl TaskAnswer {
         self.field("message", json!({ "parts": parts }))
     }
 
-    /// Something that came of the task.
+    /// Adds an artifact.
     #[must_use]
     pub fn artifact(self, artifact: &Artifact) -> Self {
         self.also("artifacts", json!(artifact))
     }
 
-    /// A text that came of the task.
+    /// Adds a text artifact.
     #[must_use]
     pub fn text_artifact(self, name: impl Into<String>, text: impl Into<String>) -> Self {
         let artifact = json!({ "name": name.into(), "parts": [Part::text(text)] });
         self.also("artifacts", artifact)
     }
 
-    /// The answer is a plain message: an A2A client gets that instead of a task, unless somebody
-    /// has seen the task already.
+    /// Answers with a plain message instead of a task, unless the client has seen the task already.
     #[must_use]
     pub fn directly(self) -> Self {
         self.field("direct", true)
     }
 
-    /// What is missing are credentials, not an answer.
+    /// Asks for credentials instead of input.
     #[must_use]
     pub fn for_credentials(self) -> Self {
         self.field("authRequired", true)
@@ -135,8 +134,8 @@ impl TaskAnswer {
 }
 
 impl StatusReport {
-    /// Hands over an artifact, or a piece of one, while the work goes on. With `append` its parts
-    /// continue the artifact of the same id; `last` says that nothing more of it comes.
+    /// Streams an artifact, or a chunk of one, while the task is at work. With `append` its parts
+    /// continue the artifact of the same id; `last` marks the final chunk.
     #[must_use]
     pub fn artifact(self, artifact: &Artifact, append: bool, last: bool) -> Self {
         let piece = json!({ "artifact": artifact, "append": append, "lastChunk": last });

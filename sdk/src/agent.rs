@@ -1,4 +1,4 @@
-//! An agent's own handle: it sends under its name and no other.
+//! Handle of an attached agent, which sends under its own id.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -10,25 +10,25 @@ use a2a_protocol::{
     Sender, TaskId,
 };
 
-use super::feed::Watched;
 use super::progress::Board;
+use super::task_watch::TaskWatches;
 use super::trace;
 
 /// An agent that is attached to a bus. Cheap to clone.
 ///
 /// There is one method for each kind of message, such as
 /// [`send_task_request`](Self::send_task_request); [`compose`](Self::compose) and
-/// [`send`](Self::send) below them take any message and give the bare receipt.
+/// [`send`](Self::send) take any message and return the bare receipt.
 #[derive(Clone)]
 pub struct Agent(Arc<Handle>);
 
-/// What all clones of it share.
+/// State shared by all clones.
 struct Handle {
     id: AgentId,
-    /// Its session, as soon as it has one.
-    desk: OnceLock<u64>,
+    /// Id of its session, once it is attached.
+    attachment: OnceLock<u64>,
     system: BusSystem,
-    watched: Arc<Watched>,
+    watched: Arc<TaskWatches>,
     board: Board,
 }
 
@@ -39,16 +39,16 @@ impl std::fmt::Debug for Agent {
 }
 
 impl Agent {
-    pub(super) fn new(id: AgentId, system: BusSystem, watched: Arc<Watched>) -> Self {
-        let (desk, board) = (OnceLock::new(), Board::default());
-        Self(Arc::new(Handle { id, desk, system, watched, board }))
+    pub(super) fn new(id: AgentId, system: BusSystem, watched: Arc<TaskWatches>) -> Self {
+        let (attachment, board) = (OnceLock::new(), Board::default());
+        Self(Arc::new(Handle { id, attachment, system, watched, board }))
     }
 
-    pub(super) fn watched(&self) -> &Arc<Watched> {
+    pub(super) fn watched(&self) -> &Arc<TaskWatches> {
         &self.0.watched
     }
 
-    /// The bars of the tasks it works on.
+    /// Progress bars of the tasks it works on.
     pub(super) fn board(&self) -> &Board {
         &self.0.board
     }
@@ -59,9 +59,9 @@ impl Agent {
         &self.0.system
     }
 
-    pub(super) fn attached(&self, desk: u64) {
-        // Set once, by the one who attaches.
-        let _ = self.0.desk.set(desk);
+    pub(super) fn attached(&self, attachment: u64) {
+        // Set once, by the caller that attaches.
+        let _ = self.0.attachment.set(attachment);
     }
 
     /// Its id.
@@ -101,16 +101,16 @@ impl Agent {
 
     /// Ends this session; messages wait until the agent attaches again.
     pub fn detach(self) {
-        if let Some(desk) = self.0.desk.get() {
-            self.0.system.detach(self.0.id.clone(), *desk);
+        if let Some(attachment) = self.0.attachment.get() {
+            self.0.system.detach(self.0.id.clone(), *attachment);
         }
     }
 
-    /// The same, at once: handlers at work are dropped where they are, and what they had in hand
-    /// waits as if nobody had had it.
+    /// The same, at once: running handlers are dropped, and messages in flight return to the inbox
+    /// without a failed attempt.
     pub fn give_back(self) {
-        if let Some(desk) = self.0.desk.get() {
-            self.0.system.give_back(self.0.id.clone(), *desk);
+        if let Some(attachment) = self.0.attachment.get() {
+            self.0.system.give_back(self.0.id.clone(), *attachment);
         }
     }
 }

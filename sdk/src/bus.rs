@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_actors::{
@@ -12,11 +12,12 @@ use a2a_journal::{
     Commit, Journal, MemoryJournal, OpenError, Options, Recovered, RecoveryReport, Retention,
 };
 use a2a_protocol::{AgentId, BadAgentId};
+use parking_lot::Mutex;
 
 use crate::agent::Agent;
-use crate::feed::Watched;
-use crate::handler::{self, AtOnce, Handler, Place};
+use crate::handler::{self, Handler, InlineAnswer, RunsOn};
 use crate::handlers::Handlers;
+use crate::task_watch::TaskWatches;
 
 /// A running bus in this process.
 ///
@@ -26,16 +27,16 @@ pub struct Bus {
     pub(crate) system: BusSystem,
     thread: Arc<Mutex<Option<BusThread>>>,
     report: Arc<RecoveryReport>,
-    watched: Arc<Watched>,
+    watched: Arc<TaskWatches>,
 }
 
 /// The bus could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenBusError {
-    /// Its journal.
+    /// The journal could not be opened.
     #[error("cannot open the journal: {0}")]
     Journal(#[from] OpenError),
-    /// Its threads.
+    /// A thread could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
 }
@@ -43,25 +44,25 @@ pub enum OpenBusError {
 /// An agent could not be attached.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// Its name is none.
+    /// The name is not a valid agent id.
     #[error("`{name}`: {source}")]
     BadName {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The violated rule.
         source: BadAgentId,
     },
-    /// The bus does not take it.
+    /// The bus refused the session.
     #[error("`{agent}` cannot join: {source}")]
     Refused {
         /// The agent.
         agent: AgentId,
-        /// Why.
+        /// The reason.
         source: a2a_actors::InboxError,
     },
 }
 
-/// Says how a bus is to run.
+/// Settings of a bus that is to be started.
 #[derive(Default)]
 pub struct BusBuilder {
     settings: BusSettings,
@@ -70,40 +71,40 @@ pub struct BusBuilder {
     in_memory: bool,
 }
 
-/// How long handlers may go on when the bus stops.
+/// Deadline of handlers when the bus stops.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 impl BusBuilder {
-    /// Where the journal is kept; `.openclaw` in the current folder otherwise.
+    /// Folder of the journal; `.openclaw` in the current folder by default.
     #[must_use]
     pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.state_dir = Some(folder.into());
         self
     }
 
-    /// Keeps nothing: for tests and throw-away buses.
+    /// Keeps the journal in memory: for tests and throw-away buses.
     #[must_use]
     pub fn in_memory(mut self) -> Self {
         self.in_memory = true;
         self
     }
 
-    /// How long the log is kept; all of it otherwise. What is too old is removed at the start
-    /// and when a day has ended.
+    /// How long the log is kept; for ever by default. Older segments are removed at the start and
+    /// when a day has ended.
     #[must_use]
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
     }
 
-    /// Limits, deadlines and everything else that can be set.
+    /// Limits, deadlines and all other settings.
     #[must_use]
     pub fn settings(mut self, settings: BusSettings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Opens the journal, recovers what is in it and starts the bus.
+    /// Opens the journal, recovers its state and starts the bus.
     ///
     /// # Errors
     /// When the journal cannot be opened, or another process has it open.
@@ -125,8 +126,8 @@ impl BusBuilder {
     }
 }
 
-/// Takes other users' rights to what the state folder holds, which an older version gave them, and
-/// says so. A failure is said, too, and keeps nothing from starting.
+/// Removes the permissions of other users from the state folder, which an older version granted,
+/// and logs that. A failure is logged too and does not prevent the start.
 fn close_to_others(state_dir: &Path) {
     match a2a_journal::close_to_others(state_dir) {
         Ok(changed) => {
@@ -146,19 +147,19 @@ fn close_to_others(state_dir: &Path) {
 }
 
 impl Bus {
-    /// A bus with the default settings, to be changed and started.
+    /// A builder with the default settings.
     #[must_use]
     pub fn builder() -> BusBuilder {
         BusBuilder::default()
     }
 
-    /// Brings an agent in: from now on `handler` gets its messages, one at a time.
+    /// Attaches an agent: from now on `handler` gets its messages, one at a time.
     ///
-    /// A second handler under the same name is a second session: conversations stay with
-    /// the session they began with, new ones go to the one with less to do.
+    /// A second handler under the same name is a second session: conversations stay with the
+    /// session they began with, new ones go to the one with fewer messages in flight.
     ///
     /// # Errors
-    /// When the name is none, reserved, or not listed in a closed directory.
+    /// When the name is not valid, reserved, or not listed in a closed directory.
     pub async fn attach<Args: Send + 'static>(
         &self,
         name: &str,
@@ -167,95 +168,95 @@ impl Bus {
         self.attach_many(name, NonZeroUsize::MIN, handler).await
     }
 
-    /// The same for a handler that takes up to `window` messages at once, begun in their order.
-    /// What one conversation says next may then be handled while the first is still at work.
+    /// The same for a handler with up to `window` messages in flight, started in their order. A
+    /// later message of a conversation may then be handled while an earlier one is in flight.
     ///
     /// # Errors
-    /// When the name is none, reserved, or not listed in a closed directory.
+    /// When the name is not valid, reserved, or not listed in a closed directory.
     pub async fn attach_many<Args: Send + 'static>(
         &self,
         name: &str,
         window: NonZeroUsize,
         handler: impl Handler<Args>,
     ) -> Result<Agent, AttachError> {
-        self.bring_in(name, Place::Own, window, handler).await
+        self.attach_on(name, RunsOn::HandlerThreads, window, handler).await
     }
 
-    /// The same for code of our own that answers in a few microseconds, never blocks and touches
-    /// nothing but the bus: it runs where the bus does, nobody is woken for it, and its answer goes
-    /// to the disk together with what it answers. What `at_once` answers needs no handler, unless
-    /// the bus does not take the answer.
-    pub async fn attach_quick<Args: Send + 'static>(
+    /// The same for code that answers in microseconds, never blocks and calls only the bus: it runs
+    /// on the thread of the bus, without waking another one, and its answer is committed together
+    /// with the message it answers. Deliveries for which `inline` returns `None`, and answers that
+    /// the bus refuses, go to `handler`.
+    pub async fn attach_inline<Args: Send + 'static>(
         &self,
         name: &str,
         window: NonZeroUsize,
-        at_once: AtOnce,
+        inline: InlineAnswer,
         handler: impl Handler<Args>,
     ) -> Result<Agent, AttachError> {
-        self.bring_in(name, Place::OfTheBus(at_once), window, handler).await
+        self.attach_on(name, RunsOn::BusThread(inline), window, handler).await
     }
 
-    async fn bring_in<Args: Send + 'static>(
+    async fn attach_on<Args: Send + 'static>(
         &self,
         name: &str,
-        place: Place,
+        runs_on: RunsOn,
         window: NonZeroUsize,
         handler: impl Handler<Args>,
     ) -> Result<Agent, AttachError> {
         let bad_name = |source| AttachError::BadName { name: name.to_owned(), source };
         let id: AgentId = name.parse().map_err(bad_name)?;
         let agent = Agent::new(id.clone(), self.system.clone(), Arc::clone(&self.watched));
-        let runtime = handler::runtime(handler, place, window, agent.clone());
+        let runtime = handler::runtime(handler, runs_on, window, agent.clone());
         let attached = self.system.attach(id.clone(), runtime).await;
         agent.attached(attached.map_err(|source| AttachError::Refused { agent: id, source })?);
         Ok(agent)
     }
 
-    /// Brings an agent in that has no code for what it gets: it sends, and watches the tasks
-    /// it asked for ([`Agent::request_task`]). Everything else is acknowledged.
+    /// Attaches an agent without a handler: it sends, and watches the tasks it requested
+    /// ([`Agent::request_task`]). Everything else is acknowledged.
     ///
     /// # Errors
-    /// When the name is none, reserved, or not listed in a closed directory.
+    /// When the name is not valid, reserved, or not listed in a closed directory.
     pub async fn connect(&self, name: &str) -> Result<Agent, AttachError> {
         self.attach(name, Handlers::new()).await
     }
 
-    /// Everyone the bus knows.
+    /// Every agent of the directory.
     pub async fn agents(&self) -> Vec<AgentView> {
         self.system.agents().await
     }
 
-    /// Messages that were given up after their last attempt.
+    /// Dead letters: messages that failed their last attempt.
     pub async fn dead_letters(&self) -> Vec<DeadLetterView> {
         self.system.dead_letters().await
     }
 
-    /// Sends a dead letter again; `false` when there is none.
+    /// Retries a dead letter; `false` when there is none.
     pub async fn retry_dead_letter(&self, delivery: &DeadLetterView) -> bool {
         self.system.retry_dead_letter(delivery.seq, delivery.agent_id.clone()).await
     }
 
-    /// Throws a dead letter away; `false` when there is none.
+    /// Drops a dead letter; `false` when there is none.
     pub async fn drop_dead_letter(&self, delivery: &DeadLetterView) -> bool {
         self.system.drop_dead_letter(delivery.seq, delivery.agent_id.clone()).await
     }
 
-    /// What was found and repaired when the journal was opened.
+    /// What was recovered and repaired when the journal was opened.
     #[must_use]
     pub fn recovery(&self) -> &RecoveryReport {
         &self.report
     }
 
-    /// Stops the bus: no new work, handlers may finish for ten seconds, everything is written.
+    /// Stops the bus: refuses new work, gives handlers ten seconds, commits everything.
     pub async fn stop(&self) -> Stopped {
         self.stop_within(STOP_DEADLINE).await
     }
 
-    /// Stops the bus, giving handlers until `deadline`.
+    /// Stops the bus with another deadline for handlers.
     pub async fn stop_within(&self, deadline: Duration) -> Stopped {
         let stopped = self.system.stop(deadline).await;
         self.watched.close();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }

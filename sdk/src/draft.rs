@@ -1,10 +1,9 @@
-//! Drafts: messages in the words of an agent's author, before the bus has seen them.
+//! Drafts: builders for messages, not yet validated.
 //!
-//! A draft takes plain strings and can be wrong; [`Agent::write`](super::Agent::write) makes it
-//! a message, which cannot. The rules are the protocol's own: a draft is written as JSON and
-//! read back like any message from outside, so what is wrong with it comes back all at once
-//! and in the same words. Answers to tasks, of which there are many, are put together from the
-//! protocol's types where nothing is wrong with them.
+//! A draft takes plain strings and may be invalid; [`Agent::write`](super::Agent::write) makes it a
+//! valid message. A draft is written as JSON and parsed like any message from outside, so the error
+//! lists every violation with the protocol's own text. Frequent answers to tasks are built from the
+//! protocol's types directly when they are valid.
 
 mod news;
 mod review;
@@ -35,53 +34,53 @@ pub trait Draft: Parts {}
 
 impl<D: Parts> Draft for D {}
 
-/// What writing a draft needs; not for use outside.
+/// The parts of a draft; sealed.
 pub trait Parts: Serialize {
-    /// What it becomes.
+    /// The kind of the message.
     const KIND: Kind;
 
-    /// What stands outside the payload.
-    fn cover(&self) -> &Cover;
+    /// The fields outside the payload.
+    fn header(&self) -> &MessageHeader;
 
-    /// Fills in what follows from who writes and what is answered.
+    /// Fills in what follows from the sender and the delivery that is answered.
     fn finish(&mut self, me: &AgentId, to: &Addressee) -> Result<(), BuildError>;
 
-    /// The payload without the way over JSON, where there is one and all of it is in order.
+    /// The payload without a round trip over JSON; `None` where there is no such way or it is
+    /// invalid.
     fn body(&self) -> Option<Body> {
         None
     }
 }
 
-/// What every draft says outside its payload.
+/// Fields of every draft outside its payload.
 #[derive(Debug, Clone)]
-pub struct Cover {
+pub struct MessageHeader {
     priority: Priority,
     conversation: Option<CorrelationId>,
     to: Option<String>,
 }
 
-impl Default for Cover {
+impl Default for MessageHeader {
     fn default() -> Self {
         Self { priority: Priority::Normal, conversation: None, to: None }
     }
 }
 
-/// Gives a draft what all drafts have.
+/// Implements what all drafts share.
 macro_rules! draft {
     ($name:ident is $kind:ident $(, $body:ident)?) => {
         impl $name {
-            /// How soon it should be handled; `normal` unless said otherwise.
+            /// Sets the priority; `normal` by default.
             #[must_use]
             pub fn priority(mut self, priority: a2a_protocol::Priority) -> Self {
-                self.cover.priority = priority;
+                self.header.priority = priority;
                 self
             }
 
-            /// Makes it part of a conversation; otherwise it belongs to the one of the delivery
-            /// it answers, or begins a new one.
+            /// Sets the conversation; by default that of the answered delivery, else a new one.
             #[must_use]
             pub fn in_conversation(mut self, conversation: a2a_protocol::CorrelationId) -> Self {
-                self.cover.conversation = Some(conversation);
+                self.header.conversation = Some(conversation);
                 self
             }
         }
@@ -89,8 +88,8 @@ macro_rules! draft {
         impl $crate::draft::Parts for $name {
             const KIND: a2a_protocol::Kind = a2a_protocol::Kind::$kind;
 
-            fn cover(&self) -> &$crate::draft::Cover {
-                &self.cover
+            fn header(&self) -> &$crate::draft::MessageHeader {
+                &self.header
             }
 
             fn finish(
@@ -109,11 +108,11 @@ macro_rules! draft {
 }
 use draft;
 
-/// Whom a message goes to: an agent by name, or the sender of a delivery that it answers.
+/// Recipient of a message: an agent by id, or the sender of a delivery that it answers.
 ///
-/// Made from `&str`, `&String`, `&AgentId` or `&Delivery`; from `()` for nobody in particular,
-/// which only knowledge and announcements allow. An answer to a delivery stays in its
-/// conversation and is about the same task.
+/// Made from `&str`, `&String`, `&AgentId` or `&Delivery`; from `()` for no single recipient, which
+/// only knowledge and announcements allow. An answer to a delivery stays in its conversation and
+/// concerns the same task.
 #[derive(Debug, Clone, Default)]
 pub struct Addressee {
     agent: Option<String>,
@@ -158,7 +157,7 @@ impl From<()> for Addressee {
     }
 }
 
-/// A moment: RFC 3339 text, a [`Timestamp`], a `DateTime<Utc>`, or a [`Duration`] from now.
+/// A point in time: RFC 3339 text, a [`Timestamp`], a `DateTime<Utc>`, or a [`Duration`] from now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct When(String);
@@ -192,15 +191,14 @@ impl From<Duration> for When {
         let moment = chrono::TimeDelta::from_std(from_now)
             .ok()
             .and_then(|delta| chrono::Utc::now().checked_add_signed(delta));
-        // What lies beyond the calendar is refused like any other bad timestamp.
+        // A time beyond the calendar is refused like any other invalid timestamp.
         moment.unwrap_or(chrono::DateTime::<chrono::Utc>::MAX_UTC).into()
     }
 }
 
-/// A draft that cannot become a message; nothing was sent.
+/// A draft that is not a valid message; nothing was sent.
 ///
-/// Everything that is wrong is listed, each with the place in the message and what to write
-/// instead.
+/// Lists every violation, each with its path in the message and what to write instead.
 ///
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
@@ -223,12 +221,12 @@ pub struct BuildError {
 }
 
 impl BuildError {
-    /// One field that cannot be filled in.
+    /// A single violation.
     fn missing(path: &str, message: &str) -> Self {
         Self { violations: vec![Violation::new(path, Code::Missing, message)] }
     }
 
-    /// Everything that is wrong, ordered by place; never empty.
+    /// Every violation, ordered by path; never empty.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.violations
@@ -250,7 +248,7 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// A message on its way to be read; its names are those of the protocol.
+/// A message to be parsed; the field names are those of the protocol.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Page<'a, D> {
@@ -272,7 +270,7 @@ struct Name<'a> {
     agent_id: &'a str,
 }
 
-/// Makes a draft of `me` a message.
+/// Writes a draft of `me` as a message.
 pub(super) fn write<D: Draft>(
     me: &AgentId,
     to: &Addressee,
@@ -287,17 +285,17 @@ pub(super) fn write<D: Draft>(
 }
 
 fn page<'a, D: Draft>(me: &'a AgentId, to: &'a Addressee, draft: &'a D) -> Page<'a, D> {
-    let cover = draft.cover();
+    let header = draft.header();
     let answered = to.answers.as_ref().map(|message| message.correlation_id);
     Page {
         protocol: Protocol::V1,
         message_id: super::agent::new_message_id(),
         timestamp: chrono::Utc::now().into(),
         from: Name { agent_id: me.as_str() },
-        to: cover.to.as_ref().or(to.agent.as_ref()).map(|agent_id| Name { agent_id }),
+        to: header.to.as_ref().or(to.agent.as_ref()).map(|agent_id| Name { agent_id }),
         r#type: D::KIND,
-        priority: cover.priority,
-        correlation_id: cover
+        priority: header.priority,
+        correlation_id: header
             .conversation
             .or(answered)
             .unwrap_or_else(super::agent::new_correlation),
@@ -311,7 +309,7 @@ impl<D: Draft> Page<'_, D> {
             .unwrap_or_else(|error| unreachable!("strings and JSON values are writable: {error}"))
     }
 
-    /// The message put together from its parts; `None` where only reading it can tell.
+    /// The message built from its parts; `None` where only parsing can validate it.
     fn typed(&self) -> Option<Envelope> {
         let to = self.to.as_ref().map(|to| to.agent_id.parse());
         let message = Envelope {
@@ -332,7 +330,7 @@ impl<D: Draft> Page<'_, D> {
     }
 }
 
-/// A list of strings from whatever the author has.
+/// A list of strings from any iterator.
 fn strings<S: Into<String>>(items: impl IntoIterator<Item = S>) -> impl Iterator<Item = String> {
     items.into_iter().map(Into::into)
 }
@@ -341,7 +339,7 @@ fn strings<S: Into<String>>(items: impl IntoIterator<Item = S>) -> impl Iterator
 mod tests {
     use super::*;
 
-    /// What is put together is what would have been read.
+    /// The built message equals the parsed one.
     #[test]
     fn answers_are_the_same_on_both_ways() {
         let me: AgentId = "tim".parse().unwrap();

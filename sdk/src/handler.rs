@@ -1,4 +1,4 @@
-//! Handlers are plain async functions.
+//! Handlers: async functions that an agent runs for each delivery.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -13,7 +13,7 @@ use a2a_protocol::{AgentId, Body, Envelope, Outcome, Text};
 
 use super::{Agent, trace};
 
-/// What a handler may return: nothing, or a result whose error is an answer.
+/// Return type of a handler: `()`, or a result whose error is reported.
 pub trait Answer: Send {
     /// The error, if there is one.
     fn error(self) -> Option<String>;
@@ -36,7 +36,7 @@ impl<E: Display + Send> Answer for Result<(), E> {
 ///
 /// Returning acknowledges the message. An `Err` is an answer too: a `task_request` is answered
 /// with `failed`, other messages are acknowledged and the error is in the log. A panic or a
-/// handler that never returns is neither: the message is tried again.
+/// handler that never returns is neither: the message is redelivered.
 ///
 /// Code that treats kinds of message differently is easier to read as
 /// [`Handlers`](super::Handlers).
@@ -65,31 +65,31 @@ where
     }
 }
 
-/// Works the answer to a delivery out on the spot, or leaves the delivery to the handler.
-pub type AtOnce = fn(&Agent, &Delivery) -> Option<Envelope>;
+/// Answers a delivery inline, or returns `None` to leave it to the handler.
+pub type InlineAnswer = fn(&Agent, &Delivery) -> Option<Envelope>;
 
-/// Where a handler runs.
+/// The thread on which a handler runs.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
-    /// On the threads for agents' code: it may compute and block.
-    Own,
-    /// On the thread of the bus, where most deliveries need no handler.
-    OfTheBus(AtOnce),
+pub(super) enum RunsOn {
+    /// The threads for handlers: it may compute and block.
+    HandlerThreads,
+    /// The thread of the bus, where most deliveries are answered inline.
+    BusThread(InlineAnswer),
 }
 
-/// A handler in the shape a session runs.
+/// Wraps a handler as the runtime of a session.
 pub(super) fn runtime<Args: Send + 'static>(
     handler: impl Handler<Args>,
-    place: Place,
+    runs_on: RunsOn,
     window: NonZeroUsize,
     me: Agent,
 ) -> Arc<dyn Runtime> {
-    Arc::new(InProcess { handler: Arc::new(handler), place, window, me, args: PhantomData })
+    Arc::new(InProcess { handler: Arc::new(handler), runs_on, window, me, args: PhantomData })
 }
 
 struct InProcess<H, Args> {
     handler: Arc<H>,
-    place: Place,
+    runs_on: RunsOn,
     window: NonZeroUsize,
     me: Agent,
     args: PhantomData<fn(Args)>,
@@ -119,8 +119,8 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
     }
 
     fn answer_at_once(&self, delivery: &Delivery) -> Option<Submission> {
-        let Place::OfTheBus(at_once) = self.place else { return None };
-        let answer = at_once(&self.me, delivery)?;
+        let RunsOn::BusThread(inline) = self.runs_on else { return None };
+        let answer = inline(&self.me, delivery)?;
         let trace = Some(Arc::new(delivery.trace()));
         Some(Submission::from_message(answer, Instant::now()).with_trace(trace))
     }
@@ -130,11 +130,11 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
     }
 
     fn only_waits(&self) -> bool {
-        matches!(self.place, Place::OfTheBus(_))
+        matches!(self.runs_on, RunsOn::BusThread(_))
     }
 
     fn only_computes(&self) -> bool {
-        matches!(self.place, Place::OfTheBus(_))
+        matches!(self.runs_on, RunsOn::BusThread(_))
     }
 
     fn watches(&self) -> bool {
@@ -150,7 +150,7 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
     }
 }
 
-/// Sends until the answer is taken; the handler's deadline bounds it.
+/// Sends the answer until it is accepted; the handler's deadline bounds it.
 async fn answer(me: &Agent, reply: Envelope) {
     loop {
         let receipt = me.send(reply.clone()).await;
@@ -160,7 +160,7 @@ async fn answer(me: &Agent, reply: Envelope) {
                 tokio::time::sleep(Duration::from_millis(wait)).await;
             }
             outcome if outcome.is_accepted() || outcome == Outcome::Duplicate => return,
-            // The handler had already answered before it failed; its own word stands.
+            // The handler had already answered before it failed; that answer counts.
             Outcome::IllegalTransition => return,
             outcome => {
                 let trace = trace::current().map(|trace| tracing::field::display(trace.id()));

@@ -15,11 +15,11 @@ use super::{Agent, Answer, Handler};
 type Running = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 type Taker<B> = Box<dyn Fn(Agent, Delivery, B) -> Running + Send + Sync>;
 
-/// The code of an agent that treats kinds of message differently.
+/// Handlers of an agent, one for each kind of message.
 ///
 /// Each handler is an async function of the agent itself, the delivery and its payload, with the
-/// rules of every [`Handler`]. What no handler takes goes to [`otherwise`](Self::otherwise),
-/// or is acknowledged.
+/// rules of every [`Handler`]. Other messages go to [`otherwise`](Self::otherwise), or are
+/// acknowledged.
 ///
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
@@ -71,30 +71,31 @@ macro_rules! on {
 }
 
 impl Handlers {
-    /// Takes nothing: every message is acknowledged.
+    /// No handlers: every message is acknowledged.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     on! {
-        /// Another agent asks for a task.
+        /// Handles a task request.
         on_task_request, task_request, TaskRequest;
-        /// A task this agent asked for was answered, and no [`TaskHandle`](super::TaskHandle) watches it.
+        /// Handles an answer to a task of this agent that no [`TaskHandle`](super::TaskHandle)
+        /// watches.
         on_task_response, task_response, TaskResponse;
-        /// Somebody, or the bus, says how work is going, and no [`TaskHandle`](super::TaskHandle) watches it.
+        /// Handles a status update that no [`TaskHandle`](super::TaskHandle) watches.
         on_status_update, status_update, StatusUpdate;
-        /// Somebody found something out.
+        /// Handles shared knowledge.
         on_knowledge_share, knowledge_share, KnowledgeShare;
-        /// Another agent asks for a review.
+        /// Handles a review request.
         on_review_request, review_request, ReviewRequest;
-        /// The verdict of a review this agent asked for.
+        /// Handles the verdict of a review this agent requested.
         on_review_response, review_response, ReviewResponse;
-        /// Somebody announces something.
+        /// Handles an announcement.
         on_broadcast, broadcast, Broadcast;
     }
 
-    /// What no other handler takes; any [`Handler`].
+    /// Handles every message that no other handler takes; any [`Handler`].
     #[must_use]
     pub fn otherwise<Args: Send + 'static>(mut self, handler: impl Handler<Args>) -> Self {
         let handler = Arc::new(handler);
@@ -105,7 +106,7 @@ impl Handlers {
         self
     }
 
-    /// Starts the handler that takes the delivery, if one does.
+    /// Starts the handler of the delivery, if there is one.
     fn start(&self, me: Agent, delivery: Delivery) -> Option<Running> {
         macro_rules! start {
             ($field:ident, $body:expr) => {
@@ -123,7 +124,7 @@ impl Handlers {
             Body::ReviewRequest(body) => start!(review_request, body),
             Body::ReviewResponse(body) => start!(review_response, body),
             Body::Broadcast(body) => start!(broadcast, body),
-            // A kind this program does not know yet is for the one who takes the rest.
+            // A kind that this version does not have goes to `otherwise`.
             _ => {}
         }
         self.otherwise.as_ref().map(|handler| handler(me, delivery))

@@ -37,15 +37,15 @@ mod a2a;
 mod agent;
 mod bus;
 mod draft;
-mod feed;
 mod handler;
 mod handlers;
 mod oversight;
 mod progress;
 mod send;
 mod sent;
+mod task_handle;
+mod task_watch;
 mod trace;
-mod work;
 
 pub use a2a::{A2aRequest, REFERENCE_EXTENSION};
 pub use agent::Agent;
@@ -54,13 +54,13 @@ pub use draft::{
     Addressee, Announcement, BuildError, Draft, FollowUp, Knowledge, NewReview, NewTask,
     ReviewAnswer, StatusReport, TaskAnswer, When,
 };
-pub use handler::{Answer, AtOnce, Handler};
+pub use handler::{Answer, Handler, InlineAnswer};
 pub use handlers::Handlers;
 pub use oversight::Operator;
 pub use progress::ProgressBars;
 pub use send::parse_message;
 pub use sent::{SendError, Sent};
-pub use work::{Finished, TaskError, TaskHandle, TaskUpdate};
+pub use task_handle::{Finished, TaskError, TaskHandle, TaskUpdate};
 
 /// Message types, their validation and their JSON Schemas.
 pub use a2a_protocol as protocol;

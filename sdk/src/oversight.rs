@@ -1,4 +1,4 @@
-//! What people see and stop: the directory, tasks, circuits, who may write to whom.
+//! Oversight for operators: directory, tasks, circuits, access.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,10 +11,10 @@ use a2a_protocol::{AgentId, Envelope, Kind, Receipt, TaskId};
 use super::Bus;
 
 impl Bus {
-    /// Says what an agent is: its role, squad, tier, c-suite membership and capabilities. It
-    /// need not be there yet. Holds from when this returns, restarts included.
+    /// Registers the profile of an agent: role, squad, tier, c-suite membership and capabilities.
+    /// The agent need not exist yet. Durable when this returns.
     ///
-    /// Access rules trust profiles, so this is for whoever runs the bus, not for agents.
+    /// Access rules trust profiles, so this is for operators, not for agents.
     ///
     /// # Errors
     /// When the profile is refused, there are too many agents, or the bus cannot write.
@@ -22,8 +22,8 @@ impl Bus {
         self.system.register(agent, profile).await
     }
 
-    /// Whether `from` may send `to` a message of this kind (a broadcast: with this scope), and
-    /// the rule that says so; `None` when either agent is unknown.
+    /// Explains whether `from` may send `to` a message of this kind (a broadcast: with this scope),
+    /// and by which rule; `None` when either agent is unknown.
     pub async fn explain(
         &self,
         from: &AgentId,
@@ -34,12 +34,12 @@ impl Bus {
         self.system.explain(from.clone(), to.clone(), kind, scope).await
     }
 
-    /// A task that is open, or ended not long ago.
+    /// A task of the ledger that is open, or ended recently.
     pub async fn task(&self, id: TaskId) -> Option<Task> {
         self.system.task(id).await
     }
 
-    /// The tasks that changed last, of one agent or of all.
+    /// The last changed tasks, of one agent or of all.
     pub async fn tasks(&self, agent: Option<&AgentId>, limit: usize) -> Vec<Task> {
         let filter = TaskFilter { agent: agent.cloned(), ..TaskFilter::default() };
         let (mut tasks, mut place) = (Vec::new(), None);
@@ -54,7 +54,7 @@ impl Bus {
         }
     }
 
-    /// Calls a task off, whoever asked for it.
+    /// Cancels a task of any owner.
     ///
     /// # Errors
     /// When there is no such task, or it has ended.
@@ -62,32 +62,32 @@ impl Bus {
         self.system.cancel_task(id, None, reason.to_owned()).await
     }
 
-    /// What is stopped, the latest first.
+    /// Circuits that are not closed, the latest first.
     pub async fn circuits(&self) -> Vec<CircuitView> {
         self.system.circuits().await
     }
 
-    /// Stops a conversation, or one content between two agents, until somebody resets it.
-    /// `None` when the bus has stopped.
+    /// Trips the circuit of a conversation, or of one content between two agents, until it is reset
+    /// by hand. `None` when the bus has stopped.
     pub async fn trip_circuit(&self, key: CircuitKey, reason: &str) -> Option<CircuitView> {
         self.system.trip_circuit(key, reason.to_owned()).await
     }
 
-    /// Lets what was stopped go on; `false` when it was not stopped.
+    /// Resets a circuit; `false` when it was closed.
     pub async fn reset_circuit(&self, key: &CircuitKey) -> bool {
         self.system.reset_circuit(key.clone()).await
     }
 
-    /// A person who may send in the name of agents.
+    /// An operator, who may send on behalf of agents.
     ///
-    /// Every message says in the log who sent it: `by` is the agent, `via` the person.
+    /// The log records both: `by` is the agent, `via` the operator.
     #[must_use]
     pub fn operator(&self, name: &str) -> Operator {
         Operator { name: name.into(), system: self.system.clone() }
     }
 }
 
-/// A person at the bus.
+/// An operator of the bus.
 #[derive(Clone)]
 pub struct Operator {
     name: Arc<str>,
@@ -95,13 +95,13 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Sends a message in the person's own right: `from` is `operator` or `human`. In an agent's
-    /// name it is refused.
+    /// Sends a message as the operator: `from` is `operator` or `human`. Refused with the name of
+    /// an agent.
     pub async fn send(&self, message: Envelope) -> Receipt {
         self.hand_in(None, message).await
     }
 
-    /// Sends a message in the name of the agent that its `from` says.
+    /// Sends a message on behalf of the agent in its `from`.
     pub async fn send_as(&self, agent: &AgentId, message: Envelope) -> Receipt {
         self.hand_in(Some(agent.clone()), message).await
     }

@@ -1,33 +1,33 @@
-//! Bars of the task-progress extension, for an agent at work: kept here, sent as snapshots at a pace
-//! that leaves the agent room for everything else it has to say.
+//! Progress bars of the task-progress extension: coalesces changes and sends snapshots within a
+//! rate limit that leaves the agent capacity for its other messages.
 
 mod pace;
 mod trackers;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use a2a_actors::Delivery;
 use a2a_protocol::{MessageId, TaskId, TrackerStatus};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Agent, BuildError, SendError, Sent, StatusReport};
 use pace::Pace;
 use trackers::Trackers;
 
-/// How long to wait before trying again when the bus does not say.
+/// Pause before a retry when the bus names none.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// The bars of a task that an agent works on; made with [`Agent::progress`].
+/// Progress bars of one task; made with [`Agent::progress`].
 ///
-/// The methods note what is new and return at once. In the background snapshots of all bars go to
-/// whoever asked for the task: the first at once, then at most one a second for a task, and in the
-/// long run one every two seconds for all tasks of the agent together, which is half of what the bus
-/// takes from one agent to another. What changes in between is in the next one, and what is new
-/// when the agent answers the task goes out before the answer. A bar that is done or has failed is in
-/// one snapshot and in none after that.
+/// Methods record a change and return at once. Snapshots of all bars go to the requester of the
+/// task in the background: the first at once, then at most one a second for a task, and on average
+/// one every two seconds for all tasks of the agent together, which is half of the rate limit from
+/// one agent to another. Changes in between are coalesced, and pending ones are sent before the
+/// agent answers the task. A bar that is done or has failed is in one more snapshot.
 ///
-/// A2A clients see them if they have activated the extension
+/// A2A clients receive them if they have activated the extension
 /// (`https://a2a-protocol.org/extensions/task-progress/v1`); others read the text alone.
 ///
 /// ```
@@ -78,43 +78,43 @@ struct Bars {
     agent: Agent,
     delivery: Delivery,
     state: Mutex<State>,
-    /// Held while a snapshot is on its way, so that none overtakes another.
+    /// Locked while a snapshot is sent, so that none overtakes another.
     sending: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     trackers: Trackers,
-    /// There is something that nobody was told.
+    /// Changes are pending.
     is_new: bool,
-    /// Somebody waits for the moment to send.
+    /// A flush is scheduled for the pending snapshot.
     is_waiting: bool,
-    /// Nothing more is sent: the task has ended.
+    /// The task has ended: nothing more is sent.
     is_over: bool,
-    /// When the last snapshot went.
+    /// When the last snapshot was sent.
     last: Option<Duration>,
 }
 
-/// The bars of all tasks that an agent works on.
+/// The progress bars of all tasks that an agent works on.
 #[derive(Default)]
 pub(super) struct Board {
-    /// By the message that asks for the task.
+    /// By the id of the requesting message.
     bars: Mutex<HashMap<MessageId, Weak<Bars>>>,
     pace: Mutex<Pace>,
 }
 
 impl Board {
     fn bars(&self) -> MutexGuard<'_, HashMap<MessageId, Weak<Bars>>> {
-        self.bars.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bars.lock()
     }
 
     fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pace.lock()
     }
 
-    /// The bars of the task with this id; one that was asked about again may have several.
+    /// The bars of the task with this id; a task that was requested again may have several.
     fn of_task(&self, task: TaskId) -> impl Iterator<Item = Arc<Bars>> {
-        // Looked at outside the lock: whoever drops the last of them takes it.
+        // Upgraded outside the lock: dropping the last reference takes the lock.
         let all: Vec<_> = self.bars().values().filter_map(Weak::upgrade).collect();
         all.into_iter().filter(move |bars| bars.delivery.message.body.task_id() == Some(task))
     }
@@ -124,7 +124,7 @@ impl Drop for Bars {
     fn drop(&mut self) {
         let mut all = self.agent.board().bars();
         let id = self.delivery.message.message_id;
-        // It may have been made anew already.
+        // It may have been replaced already.
         if all.get(&id).is_some_and(|bars| bars.strong_count() == 0) {
             all.remove(&id);
         }
@@ -132,9 +132,9 @@ impl Drop for Bars {
 }
 
 impl Agent {
-    /// The bars of the task of a delivery; asked again for the same delivery, the same bars.
+    /// The bars of the task of a delivery; the same bars for the same delivery.
     ///
-    /// To be used where Tokio runs, as every handler does.
+    /// Requires a Tokio runtime, as every handler has.
     #[must_use]
     pub fn progress(&self, delivery: &Delivery) -> ProgressBars {
         let mut all = self.board().bars();
@@ -152,7 +152,7 @@ impl Agent {
         ProgressBars(bars)
     }
 
-    /// Sends what is new about the progress of a task before its agent answers it.
+    /// Sends pending progress of a task before its answer.
     pub(super) async fn flush_progress(&self, task: TaskId) {
         for bars in self.board().of_task(task) {
             bars.flush().await;
@@ -161,7 +161,7 @@ impl Agent {
 }
 
 impl ProgressBars {
-    /// A bar has moved, or begins. Without a `total` nobody knows how far it goes.
+    /// Starts or moves a bar. Without a `total` its extent is unknown.
     ///
     /// # Errors
     /// When the rules of the extension are broken: `progress` is negative or above `total`, the name
@@ -177,7 +177,7 @@ impl ProgressBars {
         self.change(|trackers, now| trackers.update(id, progress, total, message, now))
     }
 
-    /// What a bar stands for is done; it is full, if its total is known.
+    /// Completes a bar; it is full, if its total is known.
     ///
     /// # Errors
     /// When the name is too long.
@@ -185,7 +185,7 @@ impl ProgressBars {
         self.change(|trackers, now| trackers.end(id, TrackerStatus::Completed, None, now))
     }
 
-    /// What a bar stands for has failed; the task may go on.
+    /// Fails a bar; the task may continue.
     ///
     /// # Errors
     /// When the name or the message is too long.
@@ -194,7 +194,7 @@ impl ProgressBars {
         self.change(|trackers, now| trackers.end(id, TrackerStatus::Failed, message, now))
     }
 
-    /// One bar for everything, for clients that show only one. They need not believe it.
+    /// Sets the overall bar, for clients that show only one. They need not use it.
     ///
     /// # Errors
     /// When the message is too long.
@@ -207,13 +207,13 @@ impl ProgressBars {
         self.change(|trackers, _| trackers.overall(progress, total, message))
     }
 
-    /// Sends what is new now, whatever the pace, and waits until the bus has taken it. Answering
-    /// the task does this by itself.
+    /// Sends pending changes now, whatever the rate limit, and waits until the bus has accepted
+    /// them. Answering the task does this by itself.
     pub async fn flush(&self) {
         self.0.flush().await;
     }
 
-    /// Notes something new if it keeps the rules, and sees to it that it is sent.
+    /// Records a change if it keeps the rules, and schedules a flush.
     fn change(
         &self,
         change: impl FnOnce(&mut Trackers, chrono::DateTime<chrono::Utc>),
@@ -234,10 +234,10 @@ impl ProgressBars {
 
 impl Bars {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// Sends snapshots at the agent's pace until nothing is new.
+    /// Sends snapshots at the agent's pace until nothing is pending.
     async fn send_in_time(self: Arc<Self>) {
         let mut refused = Duration::ZERO;
         loop {
@@ -253,7 +253,7 @@ impl Bars {
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
                 refused = Duration::ZERO;
-                // Others may have spoken meanwhile.
+                // Other tasks may have sent meanwhile.
                 continue;
             }
             if let Err(error) = self.send().await {
@@ -270,7 +270,7 @@ impl Bars {
 
     async fn flush(&self) {
         if let Err(error) = self.send().await {
-            // Never for long: what ends the task is worth more than its last bar.
+            // Bounded: the answer to the task matters more than its last bar.
             let wait = error.retry_after().unwrap_or(TRY_AGAIN);
             if wait <= TRY_AGAIN {
                 tokio::time::sleep(wait).await;
@@ -279,10 +279,10 @@ impl Bars {
         }
     }
 
-    /// Sends a snapshot of what is new.
+    /// Sends a snapshot of the pending changes.
     ///
     /// # Errors
-    /// When it may be tried again.
+    /// When it may be retried.
     async fn send(&self) -> Result<(), SendError> {
         let _turn = self.sending.lock().await;
         let (snapshot, text) = {
@@ -305,7 +305,7 @@ impl Bars {
                 return Err(error);
             }
             Err(error) => {
-                // The task has ended, or this agent may not speak of it.
+                // The task has ended, or this agent may not report on it.
                 tracing::debug!(%error, "progress is not sent any more");
                 state.is_over = true;
             }
@@ -314,7 +314,7 @@ impl Bars {
     }
 }
 
-/// A clock for the pace: since the first look at it.
+/// A clock for the pace, which starts at its first use.
 fn since_start() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed()

@@ -1,5 +1,4 @@
-//! What an agent can say: one method for each of the seven kinds, and short ones for those who
-//! take tasks.
+//! Sending: one method for each of the seven kinds, and shortcuts for answers to tasks.
 
 use a2a_actors::Delivery;
 use a2a_protocol::{Body, Envelope, Report};
@@ -10,7 +9,7 @@ use super::{
     StatusReport, TaskAnswer, TaskHandle,
 };
 
-/// Reads one message, or lists everything that is wrong with it.
+/// Parses and validates one message.
 ///
 /// ```
 /// let report = a2a_sdk::parse_message(b"{}").unwrap_err();
@@ -24,12 +23,12 @@ pub fn parse_message(bytes: &[u8]) -> Result<Envelope, Report> {
 }
 
 impl Agent {
-    /// Makes a draft a message without sending it: sender, ids and time are filled in.
+    /// Writes a draft as a message without sending it: sender, ids and time are filled in.
     ///
-    /// For whoever wants to [`post`](Self::post) the very same message several times.
+    /// Use it to [`post`](Self::post) the very same message several times.
     ///
     /// # Errors
-    /// When the draft breaks rules; everything that is wrong is listed.
+    /// When the draft breaks rules; the error lists every violation.
     pub fn write(
         &self,
         to: impl Into<Addressee>,
@@ -40,13 +39,13 @@ impl Agent {
 
     /// Sends a message and waits until it is on disk, or refused.
     ///
-    /// A message that was taken before is no error: the outcome is `duplicate`.
+    /// A message that was accepted before is no error: the outcome is `duplicate`.
     ///
     /// # Errors
-    /// When the bus does not take it; the error says why and what to do.
+    /// When the bus refuses it; the error contains the reason and what to do.
     pub async fn post(&self, message: Envelope) -> Result<Sent, SendError> {
         if let Body::TaskResponse(response) = &message.body {
-            // What is new about its progress comes before the answer.
+            // Pending progress is sent before the answer.
             self.flush_progress(response.task_id).await;
         }
         let ids = Sent::ids(&message);
@@ -62,12 +61,12 @@ impl Agent {
         self.post(message).await
     }
 
-    /// Asks another agent to do a task; its answers come to this agent's handler.
+    /// Requests a task from another agent; its answers go to this agent's handler.
     ///
-    /// To wait for them where the task is asked for, see [`request_task`](Self::request_task).
+    /// To await them at the call site, see [`request_task`](Self::request_task).
     ///
     /// # Errors
-    /// When the draft breaks rules or the bus does not take the message.
+    /// When the draft breaks rules or the bus refuses the message.
     pub async fn send_task_request(
         &self,
         to: impl Into<Addressee>,
@@ -76,20 +75,20 @@ impl Agent {
         self.write_and_post(to, task).await
     }
 
-    /// Answers a task: usually the delivery that brought it.
+    /// Answers a task: usually that of the delivery.
     ///
     /// ```
     /// use a2a_sdk::{Agent, Delivery, SendError, TaskAnswer};
     ///
     /// async fn work(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
-    ///     let answer = TaskAnswer::completed("There are seven.").next_step("Tell the others");
+    ///     let answer = TaskAnswer::completed("There are seven.").next_step("Inform the team");
     ///     tim.send_task_response(&delivery, answer).await?;
     ///     Ok(())
     /// }
     /// ```
     ///
     /// # Errors
-    /// When the draft breaks rules, no task is answered, or the bus does not take the message.
+    /// When the draft breaks rules, no task is answered, or the bus refuses the message.
     pub async fn send_task_response(
         &self,
         to: impl Into<Addressee>,
@@ -98,10 +97,10 @@ impl Agent {
         self.write_and_post(to, answer).await
     }
 
-    /// Asks another agent to review work.
+    /// Requests a review from another agent.
     ///
     /// # Errors
-    /// When the draft breaks rules or the bus does not take the message.
+    /// When the draft breaks rules or the bus refuses the message.
     pub async fn send_review_request(
         &self,
         to: impl Into<Addressee>,
@@ -110,11 +109,11 @@ impl Agent {
         self.write_and_post(to, review).await
     }
 
-    /// Gives the verdict of a review to whoever asked for it.
+    /// Answers a review request with a verdict.
     ///
     /// # Errors
-    /// When the draft breaks rules, the delivery is no review request, or the bus does not take
-    /// the message.
+    /// When the draft breaks rules, the delivery is no review request, or the bus refuses the
+    /// message.
     pub async fn send_review_response(
         &self,
         request: &Delivery,
@@ -123,10 +122,10 @@ impl Agent {
         self.write_and_post(request, verdict).await
     }
 
-    /// Says how work is going: on the task of a delivery, or in general to an agent by name.
+    /// Reports the status of work: of the task of a delivery, or in general to an agent by name.
     ///
     /// # Errors
-    /// When the draft breaks rules or the bus does not take the message.
+    /// When the draft breaks rules or the bus refuses the message.
     pub async fn send_status_update(
         &self,
         to: impl Into<Addressee>,
@@ -135,10 +134,10 @@ impl Agent {
         self.write_and_post(to, status).await
     }
 
-    /// Tells other agents something this one found out.
+    /// Shares knowledge with other agents.
     ///
     /// # Errors
-    /// When the draft breaks rules or the bus does not take the message.
+    /// When the draft breaks rules or the bus refuses the message.
     pub async fn share_knowledge(&self, knowledge: Knowledge) -> Result<Sent, SendError> {
         self.write_and_post((), knowledge).await
     }
@@ -160,16 +159,16 @@ impl Agent {
     /// ```
     ///
     /// # Errors
-    /// When the draft breaks rules or the bus does not take the message.
+    /// When the draft breaks rules or the bus refuses the message.
     pub async fn broadcast(&self, announcement: Announcement) -> Result<Sent, SendError> {
         self.write_and_post((), announcement).await
     }
 
-    /// Asks another agent to do a task and watches it: what happens to it comes to the handle
-    /// instead of this agent's handler. See [`TaskHandle`].
+    /// Requests a task and watches it: its updates go to the handle instead of this agent's
+    /// handler. See [`TaskHandle`].
     ///
     /// # Errors
-    /// When the draft breaks rules or the bus does not take the message.
+    /// When the draft breaks rules or the bus refuses the message.
     pub async fn request_task(
         &self,
         to: impl Into<Addressee>,
@@ -178,7 +177,7 @@ impl Agent {
         TaskHandle::begin(self, self.write(to, task)?).await
     }
 
-    /// Takes the task of a delivery.
+    /// Accepts the task of a delivery.
     ///
     /// ```
     /// use a2a_sdk::{Agent, Delivery, SendError};
@@ -197,7 +196,7 @@ impl Agent {
         self.send_task_response(delivery, TaskAnswer::accepted()).await
     }
 
-    /// Does not take the task of a delivery, and says why.
+    /// Declines the task of a delivery, with a reason.
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).
@@ -209,7 +208,7 @@ impl Agent {
         self.send_task_response(delivery, TaskAnswer::declined(reason)).await
     }
 
-    /// Says how the task of a delivery is going.
+    /// Reports progress on the task of a delivery.
     ///
     /// # Errors
     /// As [`send_status_update`](Self::send_status_update).
@@ -221,7 +220,7 @@ impl Agent {
         self.send_status_update(delivery, StatusReport::in_progress(progress)).await
     }
 
-    /// Says that the task of a delivery waits for something this agent cannot provide.
+    /// Reports that the task of a delivery is blocked.
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).
@@ -233,7 +232,7 @@ impl Agent {
         self.send_task_response(delivery, TaskAnswer::blocked(reason)).await
     }
 
-    /// Says that the task of a delivery is done, and what was done.
+    /// Completes the task of a delivery, with a summary.
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).
@@ -245,7 +244,7 @@ impl Agent {
         self.send_task_response(delivery, TaskAnswer::completed(summary)).await
     }
 
-    /// Says that the task of a delivery cannot be done, and why.
+    /// Fails the task of a delivery, with a reason.
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).

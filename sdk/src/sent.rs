@@ -1,4 +1,4 @@
-//! What comes back from sending: a message that is on its way, or why it is not.
+//! Results of sending: an accepted message, or a refusal.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use a2a_protocol::{
 
 use super::draft::BuildError;
 
-/// A message that the bus has taken: it is on disk and reaches its recipients.
+/// An accepted message: durable, and on its way to its recipients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sent {
     message_id: MessageId,
@@ -19,12 +19,12 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// What the ids of a message are, before it is given away.
+    /// The ids of a message, taken before it is moved.
     pub(super) fn ids(message: &Envelope) -> (MessageId, CorrelationId, Option<TaskId>) {
         (message.message_id, message.correlation_id, message.body.task_id())
     }
 
-    /// Reads the router's answer to the message with these ids.
+    /// Reads the receipt of the message with these ids.
     pub(super) fn from_receipt(
         (message_id, correlation_id, task_id): (MessageId, CorrelationId, Option<TaskId>),
         receipt: Receipt,
@@ -36,20 +36,20 @@ impl Sent {
         }
     }
 
-    /// `delivered`, `queued` for a busy or absent recipient, or `duplicate` for a message that
-    /// was taken before.
+    /// `delivered`, `queued` for a busy or absent recipient, or `duplicate` for a message that was
+    /// accepted before.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.receipt.outcome
     }
 
-    /// The number of its record in the log.
+    /// The sequence number of its record in the log.
     #[must_use]
     pub fn seq(&self) -> Option<u64> {
         self.receipt.seq
     }
 
-    /// The message.
+    /// Its id.
     #[must_use]
     pub fn message_id(&self) -> MessageId {
         self.message_id
@@ -61,28 +61,28 @@ impl Sent {
         self.correlation_id
     }
 
-    /// The task it is about, if there is one.
+    /// The task it concerns, if there is one.
     #[must_use]
     pub fn task_id(&self) -> Option<TaskId> {
         self.task_id
     }
 
-    /// Whom it went to.
+    /// Its recipients.
     #[must_use]
     pub fn recipients(&self) -> &[RecipientOutcome] {
         &self.receipt.recipients
     }
 
-    /// The router's whole answer.
+    /// The receipt.
     #[must_use]
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 }
 
-/// A message that the bus has not taken; nobody gets it.
+/// A refused message; it is not delivered.
 ///
-/// Its text says why and what to do. Only three kinds are worth trying again as they are:
+/// Its text has the reason and what to do. Only three kinds are worth a retry:
 ///
 /// ```
 /// # async fn example(tim: a2a_sdk::Agent, delivery: a2a_sdk::Delivery) -> Result<(), a2a_sdk::SendError> {
@@ -98,41 +98,41 @@ impl Sent {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The draft was no message; the bus never saw it. Correct what its violations say.
+    /// The draft is not a valid message; it was not submitted. Correct its violations.
     Build(BuildError),
     /// The message breaks rules, listed in the receipt's `errors`.
     Invalid(Box<Receipt>),
-    /// This agent may not say this, or not to this recipient (`forbidden`, `unauthorized`).
+    /// This agent may not send this, or not to this recipient (`forbidden`, `unauthorized`).
     Forbidden(Box<Receipt>),
     /// There is no such agent.
     UnknownRecipient(Box<Receipt>),
     /// The task is unknown, another agent's, or cannot change in this way (`unknown_task`,
     /// `not_assignee`, `illegal_transition`).
     Task(Box<Receipt>),
-    /// Too many messages; wait and send again.
+    /// Rate limited; retry later.
     RateLimited {
-        /// When the same message would pass.
+        /// When a retry would pass.
         retry_after: Option<Duration>,
-        /// The router's whole answer.
+        /// The receipt.
         receipt: Box<Receipt>,
     },
-    /// The recipient's inbox is at its limit; wait and send again.
+    /// The recipient's inbox is full; retry later.
     QueueFull {
-        /// When trying again makes sense.
+        /// When a retry makes sense.
         retry_after: Option<Duration>,
-        /// The router's whole answer.
+        /// The receipt.
         receipt: Box<Receipt>,
     },
-    /// The bus is stopping, or cannot write; wait and send again.
+    /// The bus is stopping, or cannot write; retry later.
     Unavailable {
-        /// When trying again makes sense.
+        /// When a retry makes sense.
         retry_after: Option<Duration>,
-        /// The router's whole answer.
+        /// The receipt.
         receipt: Box<Receipt>,
     },
-    /// The conversation was stopped because it went in circles.
+    /// The circuit of the conversation is open.
     CircuitOpen(Box<Receipt>),
-    /// The message's id was used before with another text or by another sender.
+    /// The message id was used before with another content or by another sender.
     Conflict(Box<Receipt>),
 }
 
@@ -152,14 +152,14 @@ impl SendError {
             Outcome::QueueFull => Self::QueueFull { retry_after, receipt },
             Outcome::CircuitOpen => Self::CircuitOpen(receipt),
             Outcome::Conflict => Self::Conflict(receipt),
-            // Accepted ones never come here.
+            // Accepted outcomes are handled by the caller.
             Outcome::Unavailable | Outcome::Delivered | Outcome::Queued | Outcome::Duplicate => {
                 Self::Unavailable { retry_after, receipt }
             }
         }
     }
 
-    /// The router's whole answer; `None` when the draft never became a message.
+    /// The receipt; `None` when the draft was not submitted.
     #[must_use]
     pub fn receipt(&self) -> Option<&Receipt> {
         match self {
@@ -176,13 +176,13 @@ impl SendError {
         }
     }
 
-    /// What the router answered; `None` when the draft never became a message.
+    /// The outcome; `None` when the draft was not submitted.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         self.receipt().map(|receipt| receipt.outcome)
     }
 
-    /// Everything wrong with the draft or the message; empty for other refusals.
+    /// Every violation of the draft or the message; empty for other refusals.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         match self {
@@ -191,13 +191,13 @@ impl SendError {
         }
     }
 
-    /// When trying again makes sense, if the bus said so.
+    /// When a retry makes sense, if the bus states it.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.receipt()?.retry_after_ms.map(Duration::from_millis)
     }
 
-    /// Whether the same message may pass later.
+    /// Whether a retry may succeed.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::RateLimited { .. } | Self::QueueFull { .. } | Self::Unavailable { .. })
@@ -228,7 +228,7 @@ impl fmt::Display for SendError {
 }
 
 impl SendError {
-    /// What to do when the router gave no reason.
+    /// Advice when the bus gave no reason.
     fn advice(&self) -> &'static str {
         match self {
             Self::Build(_) | Self::Invalid(_) => "The message breaks rules; correct it.",

@@ -1,4 +1,4 @@
-//! The trace that a handler works in: what it sends belongs to the trace of its delivery.
+//! Task-local trace of a handler: what it sends belongs to the trace of its delivery.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use a2a_protocol::Trace;
 
 tokio::task_local! {
-    /// The place of the delivery that is being handled.
+    /// Trace of the delivery in flight.
     static HANDLED: Arc<Trace>;
 }
 
-/// Runs a handler at its delivery's place in its trace.
+/// Runs a handler within the trace of its delivery.
 pub(super) fn within<F: Future>(trace: Trace, work: F) -> impl Future<Output = F::Output> {
     HANDLED.scope(Arc::new(trace), work)
 }
 
-/// The place of the delivery that is being handled here, if one is.
+/// Trace of the current handler; `None` outside of one.
 pub(super) fn current() -> Option<Arc<Trace>> {
     HANDLED.try_with(Arc::clone).ok()
 }

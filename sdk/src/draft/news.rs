@@ -1,22 +1,22 @@
-//! Drafts for many: knowledge and announcements.
+//! Drafts for many recipients: knowledge and announcements.
 
 use a2a_protocol::AgentId;
 use a2a_protocol::body::{Scope, Urgency};
 use serde::Serialize;
 
-use super::{Addressee, BuildError, Cover, draft, strings};
+use super::{Addressee, BuildError, MessageHeader, draft, strings};
 
-/// What drafts for many have in common: they may name one recipient more, and lack nothing
-/// that an addressee could fill in.
+/// Shared by drafts for many recipients: they may add one recipient, and need nothing from an
+/// addressee.
 macro_rules! for_many {
     ($name:ident is $kind:ident) => {
         draft!($name is $kind);
 
         impl $name {
-            /// One recipient more.
+            /// Adds one recipient.
             #[must_use]
             pub fn also_to(mut self, agent: impl Into<String>) -> Self {
-                self.cover.to = Some(agent.into());
+                self.header.to = Some(agent.into());
                 self
             }
 
@@ -27,10 +27,9 @@ macro_rules! for_many {
     };
 }
 
-/// Something the sender found out, to be sent with
-/// [`Agent::share_knowledge`](crate::Agent::share_knowledge).
+/// Knowledge to share, sent with [`Agent::share_knowledge`](crate::Agent::share_knowledge).
 ///
-/// It goes to those it is relevant to, or to everyone in the sender's squad.
+/// Goes to the agents it is relevant to, or to the sender's squad.
 ///
 /// ```
 /// use a2a_sdk::Knowledge;
@@ -44,7 +43,7 @@ macro_rules! for_many {
 #[serde(rename_all = "camelCase")]
 pub struct Knowledge {
     #[serde(skip)]
-    pub(super) cover: Cover,
+    pub(super) header: MessageHeader,
     topic: String,
     discovery: String,
     relevant_to: Vec<String>,
@@ -57,7 +56,7 @@ pub struct Knowledge {
 for_many!(Knowledge is KnowledgeShare);
 
 impl Knowledge {
-    /// A brief label, what was found out, and how: a session, research, a code review.
+    /// A label, the finding, and its source: a session, research, a code review.
     #[must_use]
     pub fn new(
         topic: impl Into<String>,
@@ -65,7 +64,7 @@ impl Knowledge {
         source: impl Into<String>,
     ) -> Self {
         Self {
-            cover: Cover::default(),
+            header: MessageHeader::default(),
             topic: topic.into(),
             discovery: discovery.into(),
             relevant_to: Vec::new(),
@@ -75,21 +74,21 @@ impl Knowledge {
         }
     }
 
-    /// The agents it matters to, besides those already named.
+    /// Adds agents it is relevant to.
     #[must_use]
     pub fn relevant_to<S: Into<String>>(mut self, agents: impl IntoIterator<Item = S>) -> Self {
         self.relevant_to.extend(strings(agents));
         self
     }
 
-    /// The recipients should do something about it, and find out themselves what.
+    /// Requires the recipients to act, without naming how.
     #[must_use]
     pub fn actionable(mut self) -> Self {
         self.actionable = true;
         self
     }
 
-    /// The recipients should do this.
+    /// Requires this action of the recipients.
     #[must_use]
     pub fn action(mut self, suggestion: impl Into<String>) -> Self {
         self.suggested_action = Some(suggestion.into());
@@ -97,8 +96,7 @@ impl Knowledge {
     }
 }
 
-/// An announcement to many agents, to be sent with
-/// [`Agent::broadcast`](crate::Agent::broadcast).
+/// An announcement to many agents, sent with [`Agent::broadcast`](crate::Agent::broadcast).
 ///
 /// ```
 /// use a2a_sdk::{Announcement, Scope, Urgency};
@@ -111,7 +109,7 @@ impl Knowledge {
 #[serde(rename_all = "camelCase")]
 pub struct Announcement {
     #[serde(skip)]
-    pub(super) cover: Cover,
+    pub(super) header: MessageHeader,
     scope: Scope,
     topic: String,
     message: String,
@@ -121,12 +119,11 @@ pub struct Announcement {
 for_many!(Announcement is Broadcast);
 
 impl Announcement {
-    /// Who hears it, a brief label, and the announcement; it asks nothing of those who hear it
-    /// unless said otherwise.
+    /// Scope, label and text of the announcement; by default it is for information only.
     #[must_use]
     pub fn new(scope: Scope, topic: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
-            cover: Cover::default(),
+            header: MessageHeader::default(),
             scope,
             topic: topic.into(),
             message: message.into(),
@@ -134,7 +131,7 @@ impl Announcement {
         }
     }
 
-    /// What it asks of those who hear it.
+    /// What it asks of its recipients.
     #[must_use]
     pub fn urgency(mut self, urgency: Urgency) -> Self {
         self.urgency = urgency;

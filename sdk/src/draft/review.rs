@@ -1,12 +1,12 @@
-//! Drafts about reviews: asking for one, and giving the verdict.
+//! Drafts about reviews: a request and a verdict.
 
 use a2a_protocol::body::{NextAction, Severity, Verdict};
 use a2a_protocol::{AgentId, Body, TaskId};
 use serde::Serialize;
 
-use super::{Addressee, BuildError, Cover, draft, strings};
+use super::{Addressee, BuildError, MessageHeader, draft, strings};
 
-/// TaskHandle that is ready to be reviewed, to be sent with
+/// A request to review work, sent with
 /// [`Agent::send_review_request`](crate::Agent::send_review_request).
 ///
 /// ```
@@ -23,7 +23,7 @@ use super::{Addressee, BuildError, Cover, draft, strings};
 #[serde(rename_all = "camelCase")]
 pub struct NewReview {
     #[serde(skip)]
-    pub(super) cover: Cover,
+    pub(super) header: MessageHeader,
     task_id: TaskId,
     title: String,
     branch: String,
@@ -41,8 +41,8 @@ pub struct NewReview {
 draft!(NewReview is ReviewRequest);
 
 impl NewReview {
-    /// A review of the work on `task`: one line that names it, the branch and the worktree
-    /// that hold it, and at least one file. The sender is its author unless said otherwise.
+    /// A review of the work on `task`: a title, the branch and the worktree that contain it, and at
+    /// least one file. The sender is its author by default.
     #[must_use]
     pub fn new<S: Into<String>>(
         task: TaskId,
@@ -52,7 +52,7 @@ impl NewReview {
         files: impl IntoIterator<Item = S>,
     ) -> Self {
         Self {
-            cover: Cover::default(),
+            header: MessageHeader::default(),
             task_id: task,
             title: title.into(),
             branch: branch.into(),
@@ -65,7 +65,7 @@ impl NewReview {
         }
     }
 
-    /// Who did the work, if it was not the sender.
+    /// The author, if it is not the sender.
     #[must_use]
     pub fn author(mut self, agent: impl Into<String>) -> Self {
         self.author_agent = Some(agent.into());
@@ -79,7 +79,7 @@ impl NewReview {
         self
     }
 
-    /// The level of review that is needed, such as `T2+ (Bridge/Staff)`.
+    /// The required level of review, such as `T2+ (Bridge/Staff)`.
     #[must_use]
     pub fn review_level(mut self, level: impl Into<String>) -> Self {
         self.review_level = Some(level.into());
@@ -99,11 +99,11 @@ impl NewReview {
     }
 }
 
-/// The verdict of a review, to be sent with
+/// The verdict of a review, sent with
 /// [`Agent::send_review_response`](crate::Agent::send_review_response).
 ///
-/// Task, branch and worktree are those of the request. A verdict comes with what happens next,
-/// so the two cannot contradict each other.
+/// Task, branch and worktree are those of the request. A verdict determines what happens next, so
+/// the two cannot contradict each other.
 ///
 /// ```
 /// use a2a_sdk::{ReviewAnswer, Severity};
@@ -117,7 +117,7 @@ impl NewReview {
 #[serde(rename_all = "camelCase")]
 pub struct ReviewAnswer {
     #[serde(skip)]
-    pub(super) cover: Cover,
+    pub(super) header: MessageHeader,
     #[serde(skip_serializing_if = "Option::is_none")]
     task_id: Option<TaskId>,
     verdict: Verdict,
@@ -152,7 +152,7 @@ draft!(ReviewAnswer is ReviewResponse);
 impl ReviewAnswer {
     fn new(verdict: Verdict, next_action: NextAction) -> Self {
         Self {
-            cover: Cover::default(),
+            header: MessageHeader::default(),
             task_id: None,
             verdict,
             branch: String::new(),
@@ -164,39 +164,39 @@ impl ReviewAnswer {
         }
     }
 
-    /// The work is good: it is pushed and the task closed.
+    /// Approved: the work is pushed and the task closed.
     #[must_use]
     pub fn approved() -> Self {
         Self::new(Verdict::Approved, NextAction::PushAndClose)
     }
 
-    /// The author must change something: the work goes back.
+    /// Changes requested: the work goes back to its author.
     #[must_use]
     pub fn changes_requested() -> Self {
         Self::new(Verdict::ChangesRequested, NextAction::SendBackToWorker)
     }
 
-    /// Someone more senior must decide.
+    /// Escalated: a more senior agent must decide.
     #[must_use]
     pub fn escalated() -> Self {
         Self::new(Verdict::Escalated, NextAction::EscalateToSenior)
     }
 
-    /// A more senior agent takes over the review, whatever the verdict.
+    /// Requests a takeover by a more senior agent, whatever the verdict.
     #[must_use]
     pub fn then_escalate(mut self) -> Self {
         self.next_action = NextAction::EscalateToSenior;
         self
     }
 
-    /// Something the reviewer fixed on the way.
+    /// Adds a fix that the reviewer made.
     #[must_use]
     pub fn fixed(mut self, file: impl Into<String>, description: impl Into<String>) -> Self {
         self.reviewer_fixes.push(Fix { file: file.into(), description: description.into() });
         self
     }
 
-    /// Something about a file that the author still has to look at.
+    /// Adds a concern about a file, which the author must resolve.
     #[must_use]
     pub fn concern(
         self,
@@ -207,7 +207,7 @@ impl ReviewAnswer {
         self.add_concern(file.into(), None, severity, description.into())
     }
 
-    /// Something about a line, counted from 1, that the author still has to look at.
+    /// Adds a concern about a line, counted from 1, which the author must resolve.
     #[must_use]
     pub fn concern_at(
         self,
@@ -230,18 +230,18 @@ impl ReviewAnswer {
         self
     }
 
-    /// A task that this one makes possible: its title, or a whole [`FollowUp`].
+    /// Adds a follow-up task: its title, or a whole [`FollowUp`].
     #[must_use]
     pub fn next_task(mut self, task: impl Into<FollowUp>) -> Self {
         self.next_tasks.push(task.into());
         self
     }
 
-    /// Sends it to this agent instead of whoever asked for the review: an escalation to the one
-    /// who should decide.
+    /// Sends it to this agent instead of the requester: an escalation to the agent that must
+    /// decide.
     #[must_use]
     pub fn to(mut self, agent: impl Into<String>) -> Self {
-        self.cover.to = Some(agent.into());
+        self.header.to = Some(agent.into());
         self
     }
 
@@ -250,10 +250,10 @@ impl ReviewAnswer {
         let (task, branch, worktree) = match answered.map(|message| &message.body) {
             Some(Body::ReviewRequest(asked)) => (asked.task_id, &asked.branch, &asked.worktree),
             Some(Body::ReviewResponse(last)) if last.verdict == Verdict::Escalated => {
-                // The verdict is for the author, whom the reviewer had written to.
+                // The verdict is for the author, whose message the reviewer answers.
                 let author = answered.and_then(|message| message.to.as_ref());
                 if let Some(author) = author.filter(|author| author.agent_id != *me) {
-                    self.cover.to.get_or_insert_with(|| author.agent_id.to_string());
+                    self.header.to.get_or_insert_with(|| author.agent_id.to_string());
                 }
                 (last.task_id, &last.branch, &last.worktree)
             }
@@ -271,7 +271,7 @@ impl ReviewAnswer {
     }
 }
 
-/// A task that a reviewed one makes possible; part of a [`ReviewAnswer`].
+/// A follow-up task of a reviewed one; part of a [`ReviewAnswer`].
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FollowUp {
@@ -283,20 +283,20 @@ pub struct FollowUp {
 }
 
 impl FollowUp {
-    /// A task with one line that names it.
+    /// A task with a title.
     #[must_use]
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), assign_to: None, dependencies: Vec::new() }
     }
 
-    /// Who should do it: an agent or a tier, in free text.
+    /// Its assignee: an agent or a tier, in free text.
     #[must_use]
     pub fn assign_to(mut self, whom: impl Into<String>) -> Self {
         self.assign_to = Some(whom.into());
         self
     }
 
-    /// Something that must be done first.
+    /// Adds a prerequisite.
     #[must_use]
     pub fn after(mut self, statement: impl Into<String>) -> Self {
         self.dependencies.push(statement.into());

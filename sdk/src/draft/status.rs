@@ -1,17 +1,17 @@
-//! The draft that says how work is going.
+//! Draft of a status update.
 
 use a2a_protocol::body::Status;
 use a2a_protocol::{AgentId, PROGRESS_EXTENSION, Progress, TaskId};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Addressee, BuildError, Cover, When, draft};
+use super::{Addressee, BuildError, MessageHeader, When, draft};
 
-/// How a task, or the sender's work in general, is going; to be sent with
+/// Status of a task, or of the sender's work in general, sent with
 /// [`Agent::send_status_update`](crate::Agent::send_status_update).
 ///
-/// Sent to a delivery it is about the delivery's task; sent to a name it is a general status,
-/// unless [`for_task`](Self::for_task) names one.
+/// Sent to a delivery it concerns the delivery's task; sent to an agent by id it is a general
+/// status, unless [`for_task`](Self::for_task) sets one.
 ///
 /// ```
 /// use a2a_sdk::StatusReport;
@@ -27,7 +27,7 @@ use super::{Addressee, BuildError, Cover, When, draft};
 #[serde(rename_all = "camelCase")]
 pub struct StatusReport {
     #[serde(skip)]
-    pub(super) cover: Cover,
+    pub(super) header: MessageHeader,
     #[serde(skip)]
     trackers: Option<Progress>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ draft!(StatusReport is StatusUpdate);
 impl StatusReport {
     fn new(status: Status, progress: String) -> Self {
         Self {
-            cover: Cover::default(),
+            header: MessageHeader::default(),
             trackers: None,
             task_id: None,
             status,
@@ -58,39 +58,39 @@ impl StatusReport {
         }
     }
 
-    /// TaskHandle goes on; `progress` says how it stands in a sentence or two.
+    /// In progress; `progress` describes the state in a sentence or two.
     #[must_use]
     pub fn in_progress(progress: impl Into<String>) -> Self {
         Self::new(Status::InProgress, progress.into())
     }
 
-    /// TaskHandle rests and will go on.
+    /// Paused; the work will continue.
     #[must_use]
     pub fn paused(progress: impl Into<String>) -> Self {
         Self::new(Status::Paused, progress.into())
     }
 
-    /// The work itself is done. It does not end the task: only a task response does.
+    /// The work itself is done. The task ends only with a task response.
     #[must_use]
     pub fn completed(progress: impl Into<String>) -> Self {
         Self::new(Status::Completed, progress.into())
     }
 
-    /// TaskHandle waits for something: how it stands, and what is in the way.
+    /// Blocked: the state, and what blocks it.
     #[must_use]
     pub fn blocked(progress: impl Into<String>, blocked_by: impl Into<String>) -> Self {
         let blocked_by = Some(blocked_by.into());
         Self { blocked_by, ..Self::new(Status::Blocked, progress.into()) }
     }
 
-    /// Names the task this is about.
+    /// Sets the task it concerns.
     #[must_use]
     pub fn for_task(mut self, task: TaskId) -> Self {
         self.task_id = Some(task);
         self
     }
 
-    /// When the work will probably be done.
+    /// The estimated time of completion.
     #[must_use]
     pub fn estimated_completion(mut self, moment: impl Into<When>) -> Self {
         self.estimated_completion = Some(moment.into());

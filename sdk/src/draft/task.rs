@@ -1,13 +1,13 @@
-//! Drafts about tasks: asking for one, and answering.
+//! Drafts about tasks: a request and an answer.
 
 use a2a_protocol::body::{Action, Complexity, TaskResponse, TaskResult, TaskType};
 use a2a_protocol::{AgentId, Body, Open, TaskId, Text};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Addressee, BuildError, Cover, When, draft, strings};
+use super::{Addressee, BuildError, MessageHeader, When, draft, strings};
 
-/// A task for another agent, to be sent with
+/// A task for another agent, sent with
 /// [`Agent::send_task_request`](crate::Agent::send_task_request) or
 /// [`Agent::request_task`](crate::Agent::request_task). It gets a new task id.
 ///
@@ -26,7 +26,7 @@ use super::{Addressee, BuildError, Cover, When, draft, strings};
 #[serde(rename_all = "camelCase")]
 pub struct NewTask {
     #[serde(skip)]
-    pub(super) cover: Cover,
+    pub(super) header: MessageHeader,
     #[serde(skip_serializing_if = "Option::is_none")]
     task_id: Option<TaskId>,
     title: String,
@@ -44,12 +44,12 @@ pub struct NewTask {
 draft!(NewTask is TaskRequest);
 
 impl NewTask {
-    /// A task with one line that names it and what is to be done; an `implementation` of
-    /// `medium` complexity unless said otherwise.
+    /// A task with a title and a description; an `implementation` of `medium` complexity by
+    /// default.
     #[must_use]
     pub fn new(title: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
-            cover: Cover::default(),
+            header: MessageHeader::default(),
             task_id: None,
             title: title.into(),
             description: description.into(),
@@ -61,28 +61,28 @@ impl NewTask {
         }
     }
 
-    /// The kind of work that is asked for.
+    /// The type of work.
     #[must_use]
     pub fn task_type(mut self, task_type: TaskType) -> Self {
         self.task_type = task_type;
         self
     }
 
-    /// How demanding the task is.
+    /// The complexity of the task.
     #[must_use]
     pub fn complexity(mut self, complexity: Complexity) -> Self {
         self.complexity = complexity;
         self
     }
 
-    /// When it must be done.
+    /// The deadline.
     #[must_use]
     pub fn deadline(mut self, deadline: impl Into<When>) -> Self {
         self.deadline = Some(deadline.into());
         self
     }
 
-    /// One more statement that must be true for the task to count as done.
+    /// Adds a completion criterion.
     #[must_use]
     pub fn criterion(mut self, statement: impl Into<String>) -> Self {
         self.acceptance_criteria.push(statement.into());
@@ -121,13 +121,12 @@ impl NewTask {
     }
 }
 
-/// A text of so many bytes fits a message, however it is written there.
+/// A text of this many bytes fits a message, however it is escaped.
 const SHORT: usize = a2a_protocol::limits::MESSAGE_BYTES / 8;
 
-/// The answer to a task, to be sent with
-/// [`Agent::send_task_response`](crate::Agent::send_task_response).
+/// The answer to a task, sent with [`Agent::send_task_response`](crate::Agent::send_task_response).
 ///
-/// What needs a reason cannot be made without one.
+/// An answer that needs a reason cannot be built without one.
 ///
 /// ```
 /// use a2a_sdk::TaskAnswer;
@@ -144,7 +143,7 @@ const SHORT: usize = a2a_protocol::limits::MESSAGE_BYTES / 8;
 #[serde(rename_all = "camelCase")]
 pub struct TaskAnswer {
     #[serde(skip)]
-    pub(super) cover: Cover,
+    pub(super) header: MessageHeader,
     #[serde(skip_serializing_if = "Option::is_none")]
     task_id: Option<TaskId>,
     action: Action,
@@ -158,53 +157,53 @@ draft!(TaskAnswer is TaskResponse, response);
 
 impl TaskAnswer {
     fn new(action: Action, reason: Option<String>) -> Self {
-        Self { cover: Cover::default(), task_id: None, action, reason, result: Map::new() }
+        Self { header: MessageHeader::default(), task_id: None, action, reason, result: Map::new() }
     }
 
-    /// I take the task and start.
+    /// Accepts the task.
     #[must_use]
     pub fn accepted() -> Self {
         Self::new(Action::Accepted, None)
     }
 
-    /// The task is done; `summary` says what was done in a few sentences.
+    /// Completes the task; `summary` describes the result in a few sentences.
     #[must_use]
     pub fn completed(summary: impl Into<String>) -> Self {
         Self::new(Action::Completed, None).field("summary", summary.into())
     }
 
-    /// I do not take the task.
+    /// Declines the task.
     #[must_use]
     pub fn declined(reason: impl Into<String>) -> Self {
         Self::new(Action::Declined, Some(reason.into()))
     }
 
-    /// The task cannot be done.
+    /// Fails the task.
     #[must_use]
     pub fn failed(reason: impl Into<String>) -> Self {
         Self::new(Action::Failed, Some(reason.into()))
     }
 
-    /// The task waits for something I cannot provide.
+    /// Blocks on something that the sender cannot provide.
     #[must_use]
     pub fn blocked(reason: impl Into<String>) -> Self {
         Self::new(Action::Blocked, Some(reason.into()))
     }
 
-    /// Names the task; needed only when no delivery about it is answered.
+    /// Sets the task; needed only when no delivery about it is answered.
     #[must_use]
     pub fn for_task(mut self, task: TaskId) -> Self {
         self.task_id = Some(task);
         self
     }
 
-    /// The branch that holds the work.
+    /// The branch that contains the work.
     #[must_use]
     pub fn branch(self, branch: impl Into<String>) -> Self {
         self.field("branch", branch.into())
     }
 
-    /// The path of the worktree that holds the work.
+    /// The path of the worktree that contains the work.
     #[must_use]
     pub fn worktree(self, worktree: impl Into<String>) -> Self {
         self.field("worktree", worktree.into())
@@ -217,19 +216,19 @@ impl TaskAnswer {
         self.field("filesChanged", files)
     }
 
-    /// One more step that should happen next.
+    /// Adds a next step.
     #[must_use]
     pub fn next_step(self, step: impl Into<String>) -> Self {
         self.also("nextSteps", step.into())
     }
 
-    /// One more value in a list of the result.
+    /// Adds a value to a list of the result.
     #[must_use]
     pub(crate) fn also(mut self, key: &str, value: impl Into<Value>) -> Self {
         let list = self.result.entry(key).or_insert_with(|| Value::Array(Vec::new()));
         match list {
             Value::Array(list) => list.push(value.into()),
-            // Somebody set the field to something else; the last one wins, as everywhere.
+            // The field was set to another type; the last call wins, as everywhere.
             other => *other = Value::Array(vec![value.into()]),
         }
         self
@@ -247,7 +246,7 @@ impl TaskAnswer {
             (!self.result.is_empty()).then(|| Open::from_value(&self.result));
         let (result, reason) = (result.transpose().ok()?, self.reason.as_deref());
         let length = result.as_ref().map_or(0, |result| result.as_json().len());
-        // Whether something long is too long for a message only the message itself can tell.
+        // Whether a long text fits a message, only parsing the message decides.
         if length + reason.map_or(0, str::len) > SHORT {
             return None;
         }

@@ -1,34 +1,34 @@
-//! How often one agent speaks of its progress, over all of its tasks.
+//! Rate limiter of one agent's snapshots, over all of its tasks.
 //!
-//! The bus takes 60 messages a minute from one agent to another and 120 from one agent to all. Bars
-//! that moved as fast as the extension allows would use all of it up, and the agent could say
-//! nothing else. So they take half of the smaller limit, however many tasks there are.
+//! The bus accepts 60 messages a minute from one agent to another and 120 from one agent in all.
+//! Snapshots at the rate of the extension would exhaust that, so they use half of the smaller
+//! limit, however many tasks there are.
 
 use std::time::Duration;
 
-/// Between two snapshots of one agent, in the long run: 30 a minute.
+/// Average interval between two snapshots of one agent: 30 a minute.
 const EVERY: Duration = Duration::from_secs(2);
-/// So many may come ahead of that, so that short work moves smoothly.
+/// Burst, so that short work moves smoothly.
 const AHEAD: u32 = 5;
-/// Between two snapshots of one task, always.
+/// Minimum interval between two snapshots of one task.
 pub(super) const PER_TASK: Duration = Duration::from_secs(1);
 
-/// When the agent may speak next; times are since any fixed moment.
+/// GCRA state; times are relative to a fixed start.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// When all that was said so far is paid for.
+    /// Theoretical arrival time of the next snapshot.
     paid: Duration,
 }
 
 impl Pace {
-    /// How long to wait before the next snapshot may go; `last` is when the last of the task went.
+    /// How long to wait before the next snapshot; `last` is the time of the task's last one.
     pub(super) fn wait(&self, last: Option<Duration>, now: Duration) -> Duration {
         let of_agent = self.paid.saturating_sub(EVERY * AHEAD);
         let of_task = last.map_or(Duration::ZERO, |last| last + PER_TASK);
         of_agent.max(of_task).saturating_sub(now)
     }
 
-    /// One went.
+    /// Counts a snapshot.
     pub(super) fn spend(&mut self, now: Duration) {
         self.paid = self.paid.max(now) + EVERY;
     }
@@ -38,7 +38,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// How many go in the first and in all minutes, when `tasks` have news all the time.
+    /// Snapshots in the first and in all minutes, when `tasks` have changes all the time.
     fn sent(tasks: usize, minutes: u64) -> (usize, usize) {
         let (mut pace, mut last) = (Pace::default(), vec![None; tasks]);
         let (mut first, mut all) = (0, 0);

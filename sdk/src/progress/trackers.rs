@@ -1,15 +1,15 @@
-//! The bars themselves. Knows neither the bus nor the pace.
+//! Progress bars of one task.
 
 use a2a_protocol::limits::TRACKERS;
 use a2a_protocol::{Progress, ProgressAggregate, ProgressTracker, TrackerStatus};
 use chrono::{DateTime, SubsecRound, Utc};
 
-/// The bars of one task, in the order in which they began.
+/// The bars, in the order of their start.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trackers {
     all: Vec<ProgressTracker>,
     overall: Option<ProgressAggregate>,
-    /// The one that moved last.
+    /// The bar that moved last.
     newest: Option<String>,
 }
 
@@ -49,12 +49,12 @@ impl Trackers {
         self.overall = Some(ProgressAggregate { progress: Some(progress), total, message });
     }
 
-    /// The bar of this name, new if it is not there.
+    /// The bar of this name, created if needed.
     fn touch(&mut self, id: &str, now: DateTime<Utc>) -> &mut ProgressTracker {
         let now = now.trunc_subsecs(3);
         self.newest = Some(id.to_owned());
         let at = self.all.iter().position(|tracker| tracker.id == id).unwrap_or_else(|| {
-            // What has ended makes room for what begins, seen or not.
+            // An ended bar is evicted for a new one, whether it was sent or not.
             let is_full = self.all.len() >= TRACKERS;
             if let Some(ended) = self.all.iter().position(is_ended).filter(|_| is_full) {
                 self.all.remove(ended);
@@ -72,12 +72,12 @@ impl Trackers {
         Progress { trackers: self.all.clone(), aggregate: self.overall.clone() }
     }
 
-    /// Leaves out those that ended in a snapshot that was seen.
+    /// Removes the bars that ended in a snapshot that was sent.
     pub(super) fn forget_ended(&mut self, seen: &Progress) {
         self.all.retain(|tracker| !(is_ended(tracker) && seen.trackers.contains(tracker)));
     }
 
-    /// How it stands, for those who read only text.
+    /// The state as text, for clients that read only text.
     pub(super) fn in_words(&self) -> String {
         let newest = self.newest.as_deref();
         let Some(tracker) = self.all.iter().find(|tracker| Some(tracker.id.as_str()) == newest)

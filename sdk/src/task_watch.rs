@@ -1,48 +1,49 @@
-//! The tasks that somebody in this process watches, and what happened to each.
+//! Task watches: routes deliveries about watched tasks to the handles that watch them.
 //!
-//! A delivery about a watched task goes to its feed; that never waits, so a slow reader holds
-//! nobody up.
+//! A delivery about a watched task goes to its queue without blocking, so a slow reader delays no
+//! session.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use a2a_actors::Delivery;
 use a2a_protocol::body::{Action, Status, StatusUpdate, TaskResponse};
 use a2a_protocol::{AgentId, Body, Event, MessageId, NOTICE_EXTENSION, Notice, TaskId};
+use parking_lot::{Mutex, MutexGuard};
 
-use super::work::{Finished, TaskError, TaskUpdate};
+use super::task_handle::{Finished, TaskError, TaskUpdate};
 
-/// The name under which the bus itself speaks; nobody else can use it.
+/// The id under which the bus itself sends; reserved.
 const SYSTEM: &str = "system";
 
 /// Updates that wait for a reader; beyond that the oldest progress is dropped.
 const WAITING: usize = 256;
 
-/// The watched tasks of everyone on one bus.
+/// The watched tasks of all agents of one bus.
 ///
-/// Of the bus and not of a session: an answer may come to another session of the same agent,
-/// or after the agent was away.
+/// Kept by the bus and not by the session: an answer may come to another session of the same agent,
+/// or after a reconnect.
 #[derive(Default)]
-pub(super) struct Watched {
+pub(super) struct TaskWatches {
     entries: Mutex<HashMap<TaskId, Entry>>,
-    /// How many there are, for whoever cannot wait for the lock.
+    /// Number of watches, to be read without the lock.
     count: AtomicUsize,
 }
 
 struct Entry {
-    /// Who asked for it.
+    /// The agent that requested the task.
     owner: AgentId,
-    /// Who has it.
+    /// The agent that does the task.
     assignee: AgentId,
     request: MessageId,
-    feed: Arc<Feed>,
+    queue: Arc<UpdateQueue>,
 }
 
-impl Watched {
+impl TaskWatches {
     fn entries(&self) -> MutexGuard<'_, HashMap<TaskId, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// Whether any task is watched.
@@ -50,42 +51,43 @@ impl Watched {
         self.count.load(Relaxed) > 0
     }
 
-    /// Whether `me` waits for what a message says; exactly what [`Watched::take`] would take.
+    /// Whether `me` watches the task of a message; true exactly when [`TaskWatches::take`] would take
+    /// it.
     pub(super) fn wants(&self, me: &AgentId, sender: &AgentId, body: &Body) -> bool {
         let Some(task) = watched_task(body) else { return false };
         let entries = self.entries();
         entries.get(&task).is_some_and(|entry| entry.owner == *me && entry.hears(sender, body))
     }
 
-    /// From now on what `owner` hears about the task goes to the feed.
+    /// Routes deliveries to `owner` about the task to the returned queue.
     pub(super) fn watch(
         &self,
         task: TaskId,
         owner: AgentId,
         assignee: AgentId,
         request: MessageId,
-    ) -> Arc<Feed> {
-        let feed = Arc::<Feed>::default();
-        let entry = Entry { owner, assignee, request, feed: Arc::clone(&feed) };
+    ) -> Arc<UpdateQueue> {
+        let queue = Arc::<UpdateQueue>::default();
+        let entry = Entry { owner, assignee, request, queue: Arc::clone(&queue) };
         let mut entries = self.entries();
         entries.insert(task, entry);
         self.count.store(entries.len(), Relaxed);
-        feed
+        queue
     }
 
-    /// Nobody watches the task any more.
-    pub(super) fn forget(&self, task: TaskId, feed: &Arc<Feed>) {
+    /// Removes a watch.
+    pub(super) fn forget(&self, task: TaskId, queue: &Arc<UpdateQueue>) {
         let mut entries = self.entries();
-        if entries.get(&task).is_some_and(|entry| Arc::ptr_eq(&entry.feed, feed)) {
+        if entries.get(&task).is_some_and(|entry| Arc::ptr_eq(&entry.queue, queue)) {
             entries.remove(&task);
             self.count.store(entries.len(), Relaxed);
         }
     }
 
-    /// Gives a delivery of `me` to whoever watches its task; `false` when it is nobody's.
+    /// Routes a delivery of `me` to the watch of its task; `false` when there is none.
     pub(super) fn take(&self, me: &AgentId, delivery: &Delivery) -> bool {
         let Some(task) = watched_task(&delivery.message.body) else { return false };
-        // Held until the feed has it: a handle that is dropped meanwhile has lost nothing.
+        // Locked until the update is queued, so that dropping a handle loses nothing.
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(&task).filter(|entry| entry.owner == *me) else {
             return false;
@@ -93,7 +95,7 @@ impl Watched {
         let Some(update) = entry.read(delivery) else { return false };
         let end = update.end();
         let ends = end.is_some();
-        entry.feed.push(update, end);
+        entry.queue.push(update, end);
         if ends {
             entries.remove(&task);
             self.count.store(entries.len(), Relaxed);
@@ -101,38 +103,38 @@ impl Watched {
         true
     }
 
-    /// The owner called the task off: nothing more is wanted of it.
+    /// The owner cancelled the task: it ends for its watch.
     pub(super) fn cancel(&self, task: TaskId) {
         let mut entries = self.entries();
         if let Some(entry) = entries.remove(&task) {
-            entry.feed.end(TaskError::Cancelled);
+            entry.queue.end(TaskError::Cancelled);
         }
         self.count.store(entries.len(), Relaxed);
     }
 
-    /// The bus has stopped: nothing more happens to any task.
+    /// The bus has stopped: every watch ends.
     pub(super) fn close(&self) {
         for (_, entry) in self.entries().drain() {
-            entry.feed.end(TaskError::Stopped);
+            entry.queue.end(TaskError::Stopped);
         }
     }
 }
 
-/// The task a message is about, if it is a kind that whoever watches the task waits for.
+/// The task of a message, if the message is of a kind that watches receive.
 fn watched_task(body: &Body) -> Option<TaskId> {
     matches!(body, Body::TaskResponse(_) | Body::StatusUpdate(_)).then(|| body.task_id()).flatten()
 }
 
 impl Entry {
-    /// Whether the sender has a say in the task. The ledger lets only the assignee answer, even
-    /// when the task was handed on; reports of others are for the handler.
+    /// Whether the sender may report on the task. The ledger lets only the assignee answer, even
+    /// after a takeover; reports of others are for the handler.
     fn hears(&self, sender: &AgentId, body: &Body) -> bool {
         matches!(body, Body::TaskResponse(_))
             || *sender == self.assignee
             || sender.as_str() == SYSTEM
     }
 
-    /// What a delivery says about the task; `None` when its sender has no say in it.
+    /// The update in a delivery; `None` when its sender may not report on the task.
     fn read(&mut self, delivery: &Delivery) -> Option<TaskUpdate> {
         if !self.hears(&delivery.sender, &delivery.message.body) {
             return None;
@@ -143,7 +145,7 @@ impl Entry {
             }
             Body::StatusUpdate(status) => Some(progress(status)),
             Body::TaskResponse(response) => {
-                // Whoever answers has it now.
+                // The agent that answers is the assignee from now on.
                 self.assignee = delivery.sender.clone();
                 Some(answer(response))
             }
@@ -151,8 +153,8 @@ impl Entry {
         }
     }
 
-    /// What the bus itself says. The loss of the request ends the task, and so does calling it
-    /// off; other messages about it may be lost, too.
+    /// The update in a message of the bus itself. Losing or cancelling the request ends the task;
+    /// losing another message about it does not.
     fn notice(&self, status: &StatusUpdate) -> TaskUpdate {
         let text = status.progress.to_string();
         let notice =
@@ -192,27 +194,27 @@ fn answer(response: &TaskResponse) -> TaskUpdate {
     }
 }
 
-/// What happened to one task and has not been read yet.
+/// Unread updates of one task.
 #[derive(Default)]
-pub(super) struct Feed(Mutex<State>);
+pub(super) struct UpdateQueue(Mutex<QueueState>);
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     updates: VecDeque<TaskUpdate>,
     missed: u64,
     end: Option<Result<Finished, TaskError>>,
     waker: Option<Waker>,
 }
 
-impl Feed {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl UpdateQueue {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
+        self.0.lock()
     }
 
     fn push(&self, update: TaskUpdate, end: Option<Result<Finished, TaskError>>) {
         let mut state = self.state();
         if state.updates.len() >= WAITING {
-            // What ends a task comes last and is never among those that wait here.
+            // The final update is kept apart and never dropped.
             let oldest = state.updates.iter().position(TaskUpdate::is_progress).unwrap_or(0);
             state.updates.remove(oldest);
             state.missed += 1;
@@ -232,7 +234,7 @@ impl Feed {
         self.state().missed
     }
 
-    /// The next update, or `None` when there will be none.
+    /// Polls the next update; `None` when there will be none.
     pub(super) fn poll_update(&self, context: &mut Context<'_>) -> Poll<Option<TaskUpdate>> {
         let mut state = self.state();
         match state.updates.pop_front() {
@@ -241,7 +243,7 @@ impl Feed {
         }
     }
 
-    /// How the task ended; what was not read yet stays where it is.
+    /// Polls the end of the task; unread updates stay queued.
     pub(super) fn poll_end(&self, context: &mut Context<'_>) -> Poll<Result<Finished, TaskError>> {
         let mut state = self.state();
         match state.end.clone() {
@@ -251,16 +253,16 @@ impl Feed {
     }
 }
 
-impl State {
+impl QueueState {
     fn wait<T>(&mut self, context: &Context<'_>) -> Poll<T> {
-        // There is one reader, so the last waker is the one that counts.
+        // There is one reader, so only the last waker counts.
         self.waker = Some(context.waker().clone());
         Poll::Pending
     }
 }
 
-/// Wakes the reader without holding the lock it needs.
-fn wake(mut state: MutexGuard<'_, State>) {
+/// Wakes the reader after the lock is released.
+fn wake(mut state: MutexGuard<'_, QueueState>) {
     let waker = state.waker.take();
     drop(state);
     if let Some(waker) = waker {
@@ -278,23 +280,23 @@ mod tests {
 
     #[test]
     fn beyond_its_limit_old_progress_is_dropped_and_never_the_end() {
-        let feed = Feed::default();
-        feed.push(TaskUpdate::Accepted, None);
+        let queue = UpdateQueue::default();
+        queue.push(TaskUpdate::Accepted, None);
         for i in 0..WAITING + 9 {
-            feed.push(notice(i.to_string()), None);
+            queue.push(notice(i.to_string()), None);
         }
         let failed = TaskUpdate::Failed { reason: "no".into() };
         let end = failed.end();
-        feed.push(failed, end);
+        queue.push(failed, end);
         let mut context = Context::from_waker(Waker::noop());
         let mut read = Vec::new();
-        while let Poll::Ready(Some(update)) = feed.poll_update(&mut context) {
+        while let Poll::Ready(Some(update)) = queue.poll_update(&mut context) {
             read.push(update);
         }
-        assert_eq!((read.len(), feed.missed()), (WAITING, 11));
+        assert_eq!((read.len(), queue.missed()), (WAITING, 11));
         assert!(matches!(read[0], TaskUpdate::Accepted));
         assert!(matches!(&read[1], TaskUpdate::Notice { text } if text == "11"));
         assert!(matches!(read[WAITING - 1], TaskUpdate::Failed { .. }));
-        assert!(matches!(feed.poll_end(&mut context), Poll::Ready(Err(TaskError::Failed { .. }))));
+        assert!(matches!(queue.poll_end(&mut context), Poll::Ready(Err(TaskError::Failed { .. }))));
     }
 }

@@ -1,4 +1,4 @@
-//! A task that another agent does, watched by the one who asked for it.
+//! Handle of a task that another agent does, for the agent that requested it.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,18 +11,18 @@ use a2a_protocol::body::{Status, StatusUpdate, TaskResult};
 use a2a_protocol::{AgentId, CorrelationId, Envelope, Open, TaskId, Text};
 use futures_util::Stream;
 
-use super::feed::{Feed, Watched};
+use super::task_watch::{TaskWatches, UpdateQueue};
 use super::{Agent, SendError, Sent};
 
-/// A task that was asked for with [`Agent::request_task`], and what happens to it.
+/// A task requested with [`Agent::request_task`], and its updates.
 ///
-/// While this handle lives, task responses and status updates about its task come here and
-/// count as handled; the agent's handler does not see them. What comes after the task has
-/// ended, or after the handle was dropped, goes to the handler again. Reviews always do.
+/// While this handle lives, task responses and status updates about its task go to it and count as
+/// handled; the agent's handler does not get them. Messages after the task has ended, or after the
+/// handle was dropped, go to the handler again. Reviews always do.
 ///
 /// Up to 256 updates wait to be read; beyond that the oldest progress is dropped
-/// ([`missed`](Self::missed)), never what ends the task. A handle lives in memory: after a
-/// restart of the process the rest comes to the handler.
+/// ([`missed`](Self::missed)), never the end of the task. A handle lives in memory: after a restart
+/// of the process further messages go to the handler.
 ///
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
@@ -59,62 +59,62 @@ pub struct TaskHandle {
     system: BusSystem,
 }
 
-/// Something that happened to a task.
+/// An update of a task.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum TaskUpdate {
-    /// The agent has taken the task.
+    /// The agent has accepted the task.
     Accepted,
-    /// How the work stands.
+    /// Progress of the work.
     Progress {
         /// `in_progress`, `paused` or `completed`; none of them ends the task.
         status: Status,
         /// The state in a sentence or two.
         text: String,
-        /// Everything the agent said, metadata included.
+        /// The whole status update, metadata included.
         report: Box<StatusUpdate>,
     },
-    /// The work waits for something. It may go on.
+    /// The work is blocked. It may continue.
     Blocked {
-        /// What is in the way.
+        /// What blocks it.
         reason: String,
-        /// Everything the agent said, if it was a status update.
+        /// The whole status update, if it was one.
         report: Option<Box<StatusUpdate>>,
     },
-    /// The bus itself has something to say about the task.
+    /// A notice of the bus about the task.
     Notice {
-        /// What it says.
+        /// Its text.
         text: String,
     },
-    /// The task is done. The last update.
+    /// The task is completed. The last update.
     Completed {
-        /// What came of it.
+        /// The result.
         result: Finished,
     },
-    /// The agent does not take the task. The last update.
+    /// The agent declined the task. The last update.
     Declined {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The task cannot be done. The last update.
+    /// The task failed. The last update.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The request never got through and is a dead letter. The last update.
+    /// The request could not be delivered and is a dead letter. The last update.
     Undelivered {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A person called the task off. The last update.
+    /// The task was cancelled by a person. The last update.
     Cancelled {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl TaskUpdate {
-    /// How the task ends with this update, if it does.
+    /// The end of the task, if this update ends it.
     pub(super) fn end(&self) -> Option<Result<Finished, TaskError>> {
         match self {
             Self::Completed { result } => Some(Ok(result.clone())),
@@ -145,39 +145,39 @@ impl TaskUpdate {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// The agent does not take the task; ask another one.
+    /// The agent declined the task; ask another one.
     #[error("the task was declined: {reason}")]
     Declined {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The task cannot be done.
+    /// The task failed.
     #[error("the task failed: {reason}")]
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The request is a dead letter: somebody can look at it and send it again.
+    /// The request is a dead letter; an operator can retry it.
     #[error("the task never got through: {reason}")]
     Undelivered {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It is still being worked on; the handle can go on waiting.
+    /// The task is still open; the handle can be awaited again.
     #[error("there is no result after {} s; the task goes on", waited.as_secs_f32())]
     TimedOut {
         /// How long was waited.
         waited: Duration,
     },
-    /// The bus was stopped. The answer comes to the agent's handler when both are back.
+    /// The bus was stopped. The answer goes to the agent's handler when both are back.
     #[error("the bus was stopped before the task ended")]
     Stopped,
-    /// It was called off, with [`TaskHandle::cancel`] or by a person.
+    /// It was cancelled, with [`TaskHandle::cancel`] or by a person.
     #[error("the task was called off")]
     Cancelled,
 }
 
-/// What came of a task that was completed.
+/// The result of a completed task.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Finished {
     result: Option<Open<TaskResult>>,
@@ -188,19 +188,19 @@ impl Finished {
         Self { result }
     }
 
-    /// What was done, in a few sentences; empty when the agent said nothing.
+    /// Summary in a few sentences; empty when the agent gave none.
     #[must_use]
     pub fn summary(&self) -> &str {
         self.text(|result| result.summary.as_ref()).unwrap_or_default()
     }
 
-    /// The branch that holds the work.
+    /// The branch that contains the work.
     #[must_use]
     pub fn branch(&self) -> Option<&str> {
         self.text(|result| result.branch.as_ref())
     }
 
-    /// The path of the worktree that holds the work.
+    /// The path of the worktree that contains the work.
     #[must_use]
     pub fn worktree(&self) -> Option<&str> {
         self.text(|result| result.worktree.as_ref())
@@ -212,13 +212,13 @@ impl Finished {
         self.result.as_ref().and_then(|result| result.files_changed.as_deref()).unwrap_or_default()
     }
 
-    /// What should happen next, one step each.
+    /// Next steps, one each.
     #[must_use]
     pub fn next_steps(&self) -> &[Text] {
         self.result.as_ref().and_then(|result| result.next_steps.as_deref()).unwrap_or_default()
     }
 
-    /// Everything the agent said, fields the protocol does not know included.
+    /// The whole result, unknown fields included.
     #[must_use]
     pub fn result(&self) -> Option<&Open<TaskResult>> {
         self.result.as_ref()
@@ -229,17 +229,17 @@ impl Finished {
     }
 }
 
-/// The place in the list of watched tasks; leaves it when dropped.
+/// The entry in the watched tasks; removed on drop.
 struct Watch {
     task: TaskId,
     owner: AgentId,
-    feed: Arc<Feed>,
-    watched: Arc<Watched>,
+    queue: Arc<UpdateQueue>,
+    watched: Arc<TaskWatches>,
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.watched.forget(self.task, &self.feed);
+        self.watched.forget(self.task, &self.queue);
     }
 }
 
@@ -250,15 +250,15 @@ impl std::fmt::Debug for TaskHandle {
 }
 
 impl TaskHandle {
-    /// Watches first and sends then: the answer may be faster than the receipt.
+    /// Watches before it sends: the answer may be faster than the receipt.
     pub(super) async fn begin(owner: &Agent, request: Envelope) -> Result<Self, SendError> {
         let (Some(task), Some(assignee)) = (request.body.task_id(), request.to.as_ref()) else {
             unreachable!("a task request names its task and its recipient");
         };
         let watched = Arc::clone(owner.watched());
-        let feed =
+        let queue =
             watched.watch(task, owner.id().clone(), assignee.agent_id.clone(), request.message_id);
-        let watch = Watch { task, owner: owner.id().clone(), feed, watched };
+        let watch = Watch { task, owner: owner.id().clone(), queue, watched };
         let sent = owner.post(request).await?;
         Ok(Self { task_id: task, sent, watch, system: owner.system().clone() })
     }
@@ -275,43 +275,42 @@ impl TaskHandle {
         self.sent.correlation_id()
     }
 
-    /// What the bus said to the request.
+    /// The receipt of the request.
     #[must_use]
     pub fn sent(&self) -> &Sent {
         &self.sent
     }
 
-    /// How many updates were dropped because nobody read them in time.
+    /// How many updates were dropped because they were not read in time.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        self.watch.feed.missed()
+        self.watch.queue.missed()
     }
 
-    /// The next thing that happens to the task; `None` when nothing more will.
+    /// The next update; `None` when there will be none.
     ///
-    /// Nothing is lost when the future is dropped.
+    /// Cancellation safe.
     pub async fn next(&mut self) -> Option<TaskUpdate> {
         poll_fn(|context| self.poll_update(context)).await
     }
 
     fn poll_update(&self, context: &mut Context<'_>) -> Poll<Option<TaskUpdate>> {
-        self.watch.feed.poll_update(context)
+        self.watch.queue.poll_update(context)
     }
 
     /// Waits until the task has ended, however long that takes.
     ///
-    /// Updates that were not read stay there for [`next`](Self::next). Asked again it says the
-    /// same again.
+    /// Unread updates stay there for [`next`](Self::next). Further calls return the same result.
     ///
     /// # Errors
-    /// When it ended in another way than completed.
+    /// When it did not complete.
     pub async fn result(&mut self) -> Result<Finished, TaskError> {
-        poll_fn(|context| self.watch.feed.poll_end(context)).await
+        poll_fn(|context| self.watch.queue.poll_end(context)).await
     }
 
-    /// Calls the task off: from when this returns, no answer to it is accepted. An agent that
-    /// has not begun never sees it; one at work is told, and its
-    /// [`Delivery::cancelled`](a2a_actors::Delivery::cancelled) comes true.
+    /// Cancels the task: once this returns, no answer to it is accepted. An agent that has not
+    /// started never sees it; for one at work,
+    /// [`Delivery::cancelled`](a2a_actors::Delivery::cancelled) resolves.
     ///
     /// # Errors
     /// When the task has ended already, or the bus cannot write.
@@ -324,10 +323,10 @@ impl TaskHandle {
 
     /// Waits until the task has ended, but not longer than `limit`.
     ///
-    /// The task goes on when the time is up, and so can the waiting.
+    /// The task continues when the time is up, and may be awaited again.
     ///
     /// # Errors
-    /// [`TaskError::TimedOut`], or when it ended in another way than completed.
+    /// [`TaskError::TimedOut`], or when it did not complete.
     pub async fn result_within(&mut self, limit: Duration) -> Result<Finished, TaskError> {
         let timed_out = TaskError::TimedOut { waited: limit };
         tokio::time::timeout(limit, self.result()).await.unwrap_or(Err(timed_out))
