@@ -7,7 +7,6 @@
 pub mod conformance;
 pub mod demo;
 pub mod host;
-pub(crate) mod remote;
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -48,5 +47,15 @@ async fn pause(delivery: &Delivery, wait: Duration) -> bool {
     tokio::select! {
         () = tokio::time::sleep(wait) => !delivery.is_cancelled(),
         () = delivery.cancelled() => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use a2a_gateway::auth::tokens::BUILT_IN_AGENTS;
+
+    #[test]
+    fn names_of_built_in_agents_are_reserved() {
+        assert_eq!(BUILT_IN_AGENTS, [super::host::NAME, super::conformance::NAME]);
     }
 }

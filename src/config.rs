@@ -30,10 +30,10 @@ use rustls::sign::CertifiedKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::gateway::a2a::A2aSettings;
-use crate::gateway::{HttpSettings, LogSettings, Redaction, SessionSettings};
-use crate::tokens::{Conflict, Tokens};
-use crate::webhooks::WebhookSettings;
+use a2a_gateway::a2a::A2aSettings;
+use a2a_gateway::auth::tokens::{Conflict, Tokens};
+use a2a_gateway::{HttpSettings, LogSettings, Redaction, SessionSettings};
+use a2a_webhooks::WebhookSettings;
 
 pub use assembly::{Origin, Origins};
 pub use changes::{Change, value_at};

@@ -1,8 +1,8 @@
 //! The message bus that teams of AI agents run on.
 //!
 //! Agents exchange the seven typed messages of `openclaw.a2a.v1` ([`protocol`]). A message
-//! that was accepted is on disk, reaches its recipient, and is never handed out again once
-//! the recipient is done with it.
+//! that was accepted is on disk, reaches its recipient, and is never redelivered after the
+//! recipient acknowledged it.
 //!
 //! ```
 //! use openclaw_a2a::{Agent, Bus, Delivery, NewTask, SendError};
@@ -28,54 +28,16 @@
 //! # }
 //! ```
 //!
-//! An agent says things with [`Agent`], one method per kind of message, from drafts such as
-//! [`NewTask`]. It hears things through a [`Handler`]: an async function, or [`Handlers`] for
-//! one function per kind. Whoever asked for a task watches it with [`TaskHandle`].
+//! All of that is the crate `a2a-sdk`, re-exported here. This package also contains the
+//! `openclaw-a2a` program; a program of your own that needs only the bus depends on `a2a-sdk`
+//! and compiles no HTTP and no command line.
 
-mod sdk;
+pub use a2a_sdk::*;
 
-/// The words: messages, their rules, their schemas.
-pub use a2a_protocol as protocol;
-
-pub use a2a_actors::{
-    AgentView, BusSettings, CancelError, CircuitView, DeadLetterView, Delivery, InboxError,
-    Presence, RegisterError, Stopped,
-};
-pub use a2a_journal::Retention;
-pub use a2a_policy::{
-    AccessRules, BreakerSettings, Circuit, CircuitKey, CircuitState, Explanation, LedgerRefusal,
-    LedgerSettings, Profile, RateSettings, RetryPolicy, Rule, Selector, Task, TripReason,
-};
-pub use sdk::{
-    A2aRequest, Addressee, Agent, Announcement, Answer, AttachError, BuildError, Bus, BusBuilder,
-    Draft, Finished, FollowUp, Handler, Handlers, Knowledge, NewReview, NewTask, OpenBusError,
-    Operator, ProgressBars, REFERENCE_EXTENSION, ReviewAnswer, SendError, Sent, StatusReport,
-    TaskAnswer, TaskError, TaskHandle, TaskUpdate, When, parse_message,
-};
-
-/// The words that the drafts and handlers use, so that most programs need only this crate's root.
-pub use a2a_protocol::{
-    Priority, Progress, ProgressAggregate, ProgressTracker, TrackerStatus,
-    body::{
-        Broadcast, Complexity, KnowledgeShare, ReviewRequest, ReviewResponse, Scope, Severity,
-        Status, StatusUpdate, TaskRequest, TaskResponse, TaskType, Urgency, Verdict,
-    },
-};
-
-/// Agents, configuration, HTTP, tokens and webhooks: the parts of the `openclaw-a2a` program
-/// that need no command line.
-#[doc(hidden)]
 pub mod agents;
-#[doc(hidden)]
 pub mod config;
-#[doc(hidden)]
-pub mod gateway;
-#[doc(hidden)]
-pub mod tokens;
-#[doc(hidden)]
-pub mod webhooks;
 
-/// The Rust in the README and the guides, compiled and where it says so run.
+/// The Rust of the README and the guides, compiled, and run unless marked `no_run`.
 #[cfg(doctest)]
 mod shown {
     #[doc = include_str!("../README.md")]

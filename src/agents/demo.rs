@@ -21,8 +21,8 @@ use a2a_protocol::opt::ObjectiveStatus;
 use a2a_protocol::{AgentId, BadAgentId};
 
 use super::{WINDOW, pause, send};
-use crate::tokens::UNNAMED_CLIENT;
 use crate::{Agent, AttachError, Bus, SendError, TaskError};
+use a2a_gateway::auth::tokens::UNNAMED_CLIENT;
 use objective::Client;
 
 const LEAD: &str = "lead";

@@ -8,11 +8,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use a2a_backup::{Also, BackupJob, Cause, Manifest, take_backup};
+use a2a_gateway::auth::tokens::TokenFile;
 use a2a_journal::{REBUILT, rebuild_before};
 use anyhow::Context;
 use chrono::{NaiveDate, SecondsFormat, Utc};
 use openclaw_a2a::config::StateDir;
-use openclaw_a2a::tokens::TokenFile;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -19,6 +19,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_gateway::duration;
 use a2a_protocol::AgentId;
 use anyhow::bail;
 use clap::ValueEnum;

@@ -13,10 +13,10 @@ mod source;
 mod thread;
 pub(super) mod verify;
 
+use a2a_gateway::log::read_query;
 use a2a_journal::{Head, Query};
 use a2a_protocol::CorrelationId;
 use chrono::{DateTime, Datelike, Utc};
-use openclaw_a2a::gateway::log::read_query;
 
 use super::server_locator::ServerLocator;
 use super::{Answer, Format, Global, duration};

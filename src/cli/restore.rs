@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use a2a_backup::{BackupError, Manifest, check_backup, restore_backup};
+use a2a_gateway::auth::tokens::{TokenFile, TokenFileError};
 use anyhow::{Context, anyhow, bail};
 use openclaw_a2a::config::StateDir;
-use openclaw_a2a::tokens::{TokenFile, TokenFileError};
 use serde_json::json;
 
 use super::backup::{described, summary};

@@ -7,7 +7,7 @@ use a2a_protocol::{Kind, schema};
 use anyhow::{Context, bail};
 use serde_json::{Map, Value};
 
-use openclaw_a2a::gateway::openapi;
+use a2a_gateway::openapi;
 
 use super::Answer;
 

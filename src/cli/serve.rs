@@ -17,7 +17,11 @@ use std::time::Duration;
 use a2a_actors::EndedPart;
 use a2a_actors::tasks::{TaskSystem, TaskWork};
 use a2a_backup::check_formats;
+use a2a_gateway::a2a::{A2a, Pump};
+use a2a_gateway::auth::tokens::{KeyRing, TokenFile, UNNAMED_CLIENT};
+use a2a_gateway::{Edge, HttpSettings, Lobby};
 use a2a_taskdb::{Options, Sqlite};
+use a2a_webhooks::Webhooks;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
 use anyhow::{Context, bail};
@@ -28,11 +32,7 @@ use openclaw_a2a::agents::host;
 use openclaw_a2a::config::{
     Config, DEFAULT_LISTEN, LogFormat, StateDir, Tls, is_ca, listen_addresses,
 };
-use openclaw_a2a::gateway::a2a::{A2a, Pump};
-use openclaw_a2a::gateway::{self, Edge, HttpSettings, Lobby};
 use openclaw_a2a::protocol::AgentId;
-use openclaw_a2a::tokens::{KeyRing, TokenFile, UNNAMED_CLIENT};
-use openclaw_a2a::webhooks::Webhooks;
 use openclaw_a2a::{Bus, BusSettings, Profile, RateSettings};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -304,9 +304,9 @@ fn start_http(frontend: Frontend) -> anyhow::Result<actix_web::dev::Server> {
     let server = HttpServer::new(move || {
         let edge = edge.clone();
         App::new()
-            .wrap(from_fn(gateway::guard))
-            .wrap(from_fn(gateway::observe))
-            .configure(move |config| gateway::routes(config, edge))
+            .wrap(from_fn(a2a_gateway::guard))
+            .wrap(from_fn(a2a_gateway::observe))
+            .configure(move |config| a2a_gateway::routes(config, edge))
     })
     .on_connect(move |connection, data| connections.adopt(connection, data))
     .workers(workers)

@@ -8,10 +8,10 @@ mod name_check;
 
 use std::io::Write;
 
+use a2a_gateway::auth::tokens::{Principal, StoredToken, TokenFile, TokenHash};
 use anyhow::{Context, bail};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use openclaw_a2a::config::{Config, StateDir};
-use openclaw_a2a::tokens::{Principal, StoredToken, TokenFile, TokenHash};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use a2a_actors::tasks::TaskSettings;
+use a2a_gateway::a2a::{A2a, A2aSettings};
+use a2a_gateway::auth::tokens::{KeyRing, TokenFile, Tokens};
+use a2a_gateway::{Edge, HttpSettings, Lobby, LogSettings, Redaction};
 use a2a_taskdb::Memory;
+use a2a_webhooks::{WebhookSettings, Webhooks};
 use actix_web::App;
 use actix_web::middleware::from_fn;
 use actix_web::test::{TestRequest, call_service, init_service, read_body_json};
-use openclaw_a2a::gateway::a2a::{A2a, A2aSettings};
-use openclaw_a2a::gateway::{self, Edge, HttpSettings, Lobby, LogSettings, Redaction};
-use openclaw_a2a::tokens::{KeyRing, TokenFile, Tokens};
-use openclaw_a2a::webhooks::{WebhookSettings, Webhooks};
 use openclaw_a2a::{Bus, Handlers};
 use serde_json::{Value, json};
 
@@ -301,9 +301,9 @@ async fn readiness_names_the_failing_part() {
     let edge = edge(&side, folder.path());
     let vitals = edge.vitals();
     let app = App::new()
-        .wrap(from_fn(gateway::guard))
-        .wrap(from_fn(gateway::observe))
-        .configure(|config| gateway::routes(config, edge));
+        .wrap(from_fn(a2a_gateway::guard))
+        .wrap(from_fn(a2a_gateway::observe))
+        .configure(|config| a2a_gateway::routes(config, edge));
     let app = init_service(app).await;
     let ask = async || {
         let request = TestRequest::get().uri("/readyz");

@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use a2a_actors::tasks::{Sent, TaskSettings, TaskSystem};
 use a2a_actors::{BusSettings, BusSystem, Submission};
+use a2a_gateway::a2a::{A2a, A2aSettings};
+use a2a_gateway::auth::tokens::{KeyRing, TokenFile, Tokens};
+use a2a_gateway::{Edge, HttpSettings, Lobby, LogSettings, Redaction};
 use a2a_journal::{Disk, Journal, LogFile, Options, RealDisk};
 use a2a_policy::Caller;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::{Body, Kind, Outcome};
 use a2a_taskdb::Memory;
+use a2a_webhooks::{WebhookSettings, Webhooks};
 use actix_web::App;
 use actix_web::middleware::from_fn;
 use actix_web::test::{TestRequest, call_service, init_service, read_body_json};
-use openclaw_a2a::gateway::a2a::{A2a, A2aSettings};
-use openclaw_a2a::gateway::{self, Edge, HttpSettings, Lobby, LogSettings, Redaction};
-use openclaw_a2a::tokens::{KeyRing, TokenFile, Tokens};
-use openclaw_a2a::webhooks::{WebhookSettings, Webhooks};
 use serde_json::{Value, json};
 
 use crate::a2a_side::{Refusing, acme, text};
@@ -158,9 +158,9 @@ impl Rig {
     async fn asked(&self, path: &str) -> (u16, Value) {
         let edge = self.edge.clone();
         let app = App::new()
-            .wrap(from_fn(gateway::guard))
-            .wrap(from_fn(gateway::observe))
-            .configure(|config| gateway::routes(config, edge));
+            .wrap(from_fn(a2a_gateway::guard))
+            .wrap(from_fn(a2a_gateway::observe))
+            .configure(|config| a2a_gateway::routes(config, edge));
         let app = init_service(app).await;
         let request = TestRequest::get().uri(path).insert_header(("host", "127.0.0.1:7420"));
         let answer = call_service(&app, request.to_request()).await;

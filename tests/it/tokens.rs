@@ -7,9 +7,9 @@ use std::process::Output;
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_gateway::auth::A2aCaller;
+use a2a_gateway::auth::tokens::{KeyRing, TokenFile, Tokens};
 use actix_web::{App, HttpResponse, web};
-use openclaw_a2a::gateway::auth::A2aCaller;
-use openclaw_a2a::tokens::{KeyRing, TokenFile, Tokens};
 use serde_json::{Value, json};
 
 use crate::attacks::log_lines;

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::FutureExt;
-use openclaw_a2a::webhooks::{
+use a2a_webhooks::{
     AddressKind, AddressRefused, Authorization, Busy, Call, ContentType, DeliveryError, Next,
     NotificationId, NotificationToken, UrlRefused, WebhookSettings, Webhooks, next,
 };
+use bytes::Bytes;
+use futures_util::FutureExt;
 use receiver::{Behaviour, Names, Receiver};
 
 /// Long enough for any machine; reached only by a test that fails.

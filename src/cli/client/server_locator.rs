@@ -6,9 +6,9 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use a2a_backup::check_formats;
+use a2a_gateway::Redaction;
 use anyhow::bail;
 use openclaw_a2a::config::{Config, StateDir, is_ca};
-use openclaw_a2a::gateway::Redaction;
 
 use super::server::Server;
 use crate::cli::Global;

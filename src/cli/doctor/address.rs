@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 
+use a2a_gateway::auth::tokens::TokenFile;
 use openclaw_a2a::config::{Config, DEFAULT_LISTEN, listen_addresses};
-use openclaw_a2a::tokens::TokenFile;
 
 use super::finding::Finding;
 use super::port_owner;

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use a2a_gateway::auth::tokens::TokenFile;
 use a2a_journal::exposed;
-use openclaw_a2a::tokens::TokenFile;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 

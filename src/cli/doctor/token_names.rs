@@ -1,7 +1,7 @@
 //! Check of token names: agents, clients and operators share one namespace.
 
+use a2a_gateway::auth::tokens::{TokenFile, Tokens};
 use openclaw_a2a::config::Config;
-use openclaw_a2a::tokens::{TokenFile, Tokens};
 use serde::Deserialize;
 
 use super::finding::{Finding, unreadable};
@@ -56,7 +56,7 @@ pub(super) fn check(
         Some(first) => {
             let (id, whose, why) = (first.hash.id(), &first.principal, &first.taken);
             let detail = format!("token {id} of {whose}: {why}{}", more(conflicts.len()));
-            match conflicts.iter().any(openclaw_a2a::tokens::Conflict::refuses) {
+            match conflicts.iter().any(a2a_gateway::auth::tokens::Conflict::refuses) {
                 true => Finding::problem(NAME, detail, NEXT),
                 false => Finding::warning(NAME, detail, NEXT),
             }

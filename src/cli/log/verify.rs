@@ -3,10 +3,10 @@
 //! Files and index both contain every line, so both are verified: the files here, the index by the
 //! process that has it open.
 
+use a2a_gateway::log::unproven;
 use a2a_journal::{Head, Verified, VerifyError, verify_journal, verify_log};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
-use openclaw_a2a::gateway::log::unproven;
 use serde_json::{Value, json};
 
 use super::source::Source;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use a2a_actors::BusSystem;
 use a2a_actors::tasks::TaskSystem;
+use a2a_gateway::LogSettings;
+use a2a_gateway::auth::tokens::KeyRing;
 use anyhow::{Context, bail};
 use openclaw_a2a::RateSettings;
 use openclaw_a2a::agents::demo;
 use openclaw_a2a::config::{Certificates, Change, Config};
-use openclaw_a2a::gateway::LogSettings;
-use openclaw_a2a::tokens::KeyRing;
 
 /// State needed for a reload.
 pub(super) struct Reloader {

@@ -1,9 +1,9 @@
 //! Creation of the first token: from then on a running server requires tokens and disconnects
 //! agents without one.
 
+use a2a_gateway::auth::tokens::TokenFile;
 use anyhow::bail;
 use openclaw_a2a::config::Config;
-use openclaw_a2a::tokens::TokenFile;
 use serde::Deserialize;
 
 use crate::cli::server::Server;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use a2a_gateway::auth::tokens::{Principal, StoredToken};
 use a2a_policy::{Holder, Names};
 use anyhow::bail;
 use openclaw_a2a::config::Config;
-use openclaw_a2a::tokens::{Principal, StoredToken};
 use serde::Deserialize;
 
 use crate::cli::server::Server;

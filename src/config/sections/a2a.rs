@@ -9,8 +9,8 @@ use a2a_protocol::wire::Version;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::gateway::a2a::A2aSettings;
-use crate::webhooks::WebhookSettings;
+use a2a_gateway::a2a::A2aSettings;
+use a2a_webhooks::WebhookSettings;
 
 const DAY: f64 = 86_400.0;
 const MINUTE: f64 = 60.0;

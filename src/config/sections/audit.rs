@@ -6,7 +6,7 @@ use a2a_journal::Retention;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::gateway::Redaction;
+use a2a_gateway::Redaction;
 
 /// `[audit]`.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tokens::{Credential, Principal, TokenHash, Tokens};
+use a2a_gateway::auth::tokens::{Credential, Principal, TokenHash, Tokens};
 
 /// `[auth]`.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tls::TlsValues;
-use crate::gateway::HttpSettings;
+use a2a_gateway::HttpSettings;
 
 /// Default listen address.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:7420";

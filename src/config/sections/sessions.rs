@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::gateway::SessionSettings;
+use a2a_gateway::SessionSettings;
 
 /// `[sessions]`.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]

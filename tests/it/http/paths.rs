@@ -12,7 +12,7 @@ const VERBS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
 fn known_path_with_another_method_lists_the_allowed_ones() {
     let folder = folder();
     let server = started(folder.path());
-    let document = openclaw_a2a::gateway::openapi::document();
+    let document = a2a_gateway::openapi::document();
     let mut looked_at = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
         let ours = ["/bus/", "/healthz", "/readyz", "/metrics", "/schemas/", "/openapi.json"];

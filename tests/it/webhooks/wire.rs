@@ -4,10 +4,10 @@
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
-use openclaw_a2a::webhooks::{
+use a2a_webhooks::{
     Authorization, Call, DeliveryError, NotificationToken, WebhookSettings, Webhooks,
 };
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::receiver::{Behaviour, Names, Receiver};

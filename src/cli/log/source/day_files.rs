@@ -7,12 +7,12 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
 use a2a_actors::circuit_fact;
+use a2a_gateway::Redaction;
+use a2a_gateway::log::{Glance, Wanted, joined};
 use a2a_journal::{Bookmark, Head, Plan, Query};
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use anyhow::Context;
-use openclaw_a2a::gateway::Redaction;
-use openclaw_a2a::gateway::log::{Glance, Wanted, joined};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use a2a_actors::circuit_fact;
+use a2a_gateway::log::with_deliveries;
 use a2a_journal::{
     Bookmark, Head, MAX_PAGE, OfflineJournal, Query, Read, ReadError, RecoveryReport, StoredRecord,
     read_offline,
@@ -16,7 +17,6 @@ use a2a_journal::{
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use anyhow::Context;
-use openclaw_a2a::gateway::log::with_deliveries;
 use parking_lot::Mutex;
 
 use super::DayFiles;

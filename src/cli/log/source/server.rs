@@ -3,11 +3,11 @@
 use std::io::Read;
 use std::str::FromStr;
 
+use a2a_gateway::log::write_query;
 use a2a_journal::{Bookmark, Head, Query};
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use anyhow::anyhow;
-use openclaw_a2a::gateway::log::write_query;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
