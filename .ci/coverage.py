@@ -6,7 +6,7 @@ import re
 import sys
 
 BAR = 90.0
-CRATES = ("protocol", "policy", "journal", "taskdb", "backup", "actors")
+CRATES = ("protocol", "policy", "planner", "journal", "taskdb", "backup", "actors")
 # Between two runs it moves a little: which of two threads is first decides which lines are run.
 DRIFT = 1.0
 

@@ -13,8 +13,8 @@ use super::staging::{StagingFolder, parent};
 use super::{BackupError, verify};
 use crate::check_formats;
 use a2a_journal::{
-    HEADS_FILE, LOG_FOLDER, Verified, VerifyError, bytes_missing_in_log, day_files,
-    is_continued_in_index, verify_log,
+    HEADS_FILE, LOG_FOLDER, Verified, VerifyError, bytes_missing_in_log, is_continued_in_index,
+    list_segments, verify_log,
 };
 use a2a_taskdb::{self as taskdb, PausedWrites, Snapshot, TaskOpenError};
 
@@ -193,7 +193,7 @@ fn in_source(error: VerifyError, job: &BackupJob<'_>, staging: &StagingFolder) -
 /// Approximate size of the copies.
 fn bytes_needed(job: &BackupJob<'_>) -> u64 {
     let size = |path: PathBuf| fs::metadata(path).map_or(0, |found| found.len());
-    let days = day_files(&job.state_dir.join(LOG_FOLDER)).unwrap_or_default();
+    let days = list_segments(&job.state_dir.join(LOG_FOLDER)).unwrap_or_default();
     // The last commits are in SQLite's WAL.
     let own = [taskdb::FILE, "data/a2a-tasks.db-wal", HEADS_FILE];
     let own = own.map(|name| job.state_dir.join(name));

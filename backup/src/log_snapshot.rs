@@ -12,7 +12,7 @@ use chrono::NaiveDate;
 
 use super::BackupError;
 use super::staging::StagingFolder;
-use a2a_journal::{DayFile, HEADS_FILE, LOG_FOLDER, day_files};
+use a2a_journal::{HEADS_FILE, LOG_FOLDER, Segment, list_segments};
 
 /// Attempts to list and open the day files when one of them disappears meanwhile.
 const ATTEMPTS: usize = 10;
@@ -94,13 +94,13 @@ fn read_heads(state_dir: &Path) -> Result<Vec<u8>, BackupError> {
 }
 
 fn open_days(dir: &Path) -> io::Result<Vec<Day>> {
-    let files = day_files(dir)?;
+    let files = list_segments(dir)?;
     let newest = files.len().saturating_sub(1);
     let mut days = Vec::with_capacity(files.len());
-    for (at, DayFile { day, is_packed, path }) in files.into_iter().enumerate() {
+    for (at, Segment { day, is_compressed, path }) in files.into_iter().enumerate() {
         let file = File::open(&path)?;
         let mut len = file.metadata()?.len();
-        if at == newest && !is_packed {
+        if at == newest && !is_compressed {
             len = complete_lines(&file, len)?;
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();

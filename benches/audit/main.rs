@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use a2a_journal::{
-    Commit, EventLine, Journal, Line, MessageLine, Options, Query, Read, Received, Retention,
-    verify_log,
+    Commit, EventRecord, Journal, JournalReader, MessageRecord, Options, Query, Received, Record,
+    Retention, verify_log,
 };
 use a2a_protocol::{AgentId, Envelope, Event, MessageId, Outcome, RecipientOutcome};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -219,18 +219,18 @@ impl Maker {
         self.random
     }
 
-    fn fill(&mut self, lines: &mut Vec<Line>, count: usize) {
+    fn fill(&mut self, lines: &mut Vec<Record>, count: usize) {
         lines.clear();
         while lines.len() + 1 < count.max(2) {
             let seq = 2 * self.made as u64 + 1;
             let (message, event) = self.message(seq);
-            lines.push(Line::Message(message));
-            lines.push(Line::Event(event));
+            lines.push(Record::Message(message));
+            lines.push(Record::Event(event));
             self.made += 1;
         }
     }
 
-    fn message(&mut self, seq: u64) -> (MessageLine, EventLine) {
+    fn message(&mut self, seq: u64) -> (MessageRecord, EventRecord) {
         let n = self.made;
         let time = start() + TimeDelta::milliseconds(10 * n as i64);
         let is_rare = n % (self.total / 50) == 7;
@@ -245,7 +245,7 @@ impl Maker {
             uuid(3, n),
         );
         let recipient = RecipientOutcome { agent_id: to.clone(), outcome: Outcome::Delivered };
-        let message = MessageLine {
+        let message = MessageRecord {
             seq,
             time,
             outcome: Outcome::Delivered,
@@ -264,11 +264,11 @@ impl Maker {
             errors: Vec::new(),
             facts: Vec::new(),
         };
-        let event = EventLine {
+        let event = EventRecord {
             of: Some(seq),
             message_id: Some(id),
             agent_id: Some(to),
-            ..EventLine::new(seq + 1, time, Event::Acknowledged)
+            ..EventRecord::new(seq + 1, time, Event::Acknowledged)
         };
         (message, event)
     }
@@ -382,7 +382,7 @@ impl QueryTimes {
 }
 
 /// Queries page by page until `wanted` records are found. Returns milliseconds.
-fn time(reader: &dyn Read, query: &Query, wanted: usize) -> f64 {
+fn time(reader: &dyn JournalReader, query: &Query, wanted: usize) -> f64 {
     let mut query = Query { limit: wanted, ..query.clone() };
     let start = Instant::now();
     let mut found = 0;
@@ -433,8 +433,8 @@ impl Disk {
         let (mut journal, recovered) =
             Journal::open(&Options::new(folder)).unwrap_or_else(|error| panic!("{error}"));
         let time = start() + TimeDelta::days(1);
-        let line = EventLine::new(recovered.next_seq, time, Event::Closed);
-        journal.commit(&[Line::Event(line)]).unwrap_or_else(|error| panic!("{error}"));
+        let line = EventRecord::new(recovered.next_seq, time, Event::Closed);
+        journal.commit(&[Record::Event(line)]).unwrap_or_else(|error| panic!("{error}"));
         journal.retain(time).unwrap_or_else(|error| panic!("{error}"));
         let packed = size(&log_file(folder).with_extension("jsonl.zst"));
         Self { plain, packed: packed as f64 / LARGE as f64, sled }

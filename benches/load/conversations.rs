@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use a2a_policy::{Breaker, BreakerSettings, Gate, Now, Passage, Progress, To};
+use a2a_policy::{
+    Audience, Breaker, BreakerDecision, BreakerInput, BreakerSettings, Now, WorkProgress,
+};
 use a2a_protocol::Kind;
 
 use crate::{idle, sample};
@@ -25,16 +27,16 @@ pub fn megabytes(max_correlations: usize) -> f64 {
         let [a, b] = [i, i + 1].map(|i| &agents[i as usize % agents.len()]);
         let correlation = sample::new_id();
         for (from, to, content) in [(a, b, 2 * i), (b, a, 2 * i + 1)] {
-            let passage = Passage {
+            let passage = BreakerInput {
                 from,
-                to: To::One(to),
+                to: Audience::One(to),
                 correlation,
                 kind: Kind::StatusUpdate,
                 content,
                 task: None,
-                progress: Progress::None,
+                progress: WorkProgress::None,
             };
-            assert!(matches!(breaker.check(&passage, now), Gate::Pass));
+            assert!(matches!(breaker.check(&passage, now), BreakerDecision::Pass));
             breaker.accept(&passage, now);
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use a2a_journal::{Commit, EventLine, Journal, Line, MessageLine, Options, Received};
+use a2a_journal::{Commit, EventRecord, Journal, MessageRecord, Options, Received, Record};
 use a2a_protocol::{Event, Outcome, RecipientOutcome};
 
 use crate::sample;
@@ -35,7 +35,7 @@ fn write(folder: &std::path::Path) {
     for i in 0..MESSAGES {
         let message = sample::message(&roman, &tim);
         let time = chrono::Utc::now();
-        lines.push(Line::Message(MessageLine {
+        lines.push(Record::Message(MessageRecord {
             seq,
             time,
             outcome: Outcome::Delivered,
@@ -59,11 +59,11 @@ fn write(folder: &std::path::Path) {
         }));
         seq += 1;
         if i % 10 != 0 {
-            lines.push(Line::Event(EventLine {
+            lines.push(Record::Event(EventRecord {
                 of: Some(seq - 1),
                 message_id: Some(message.message_id),
                 agent_id: Some(tim.clone()),
-                ..EventLine::new(seq, time, Event::Acknowledged)
+                ..EventRecord::new(seq, time, Event::Acknowledged)
             }));
             seq += 1;
         }

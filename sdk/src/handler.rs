@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use a2a_actors::{Delivery, Handled, HandlerFuture, Runtime, Submission};
+use a2a_actors::{AgentRuntime, Delivery, Handled, HandlerFuture, Submission};
 use a2a_protocol::body::{Action, TaskResponse};
 use a2a_protocol::{AgentId, Body, Envelope, Outcome, Text};
 
@@ -83,7 +83,7 @@ pub(super) fn runtime<Args: Send + 'static>(
     runs_on: RunsOn,
     window: NonZeroUsize,
     me: Agent,
-) -> Arc<dyn Runtime> {
+) -> Arc<dyn AgentRuntime> {
     Arc::new(InProcess { handler: Arc::new(handler), runs_on, window, me, args: PhantomData })
 }
 
@@ -95,7 +95,7 @@ struct InProcess<H, Args> {
     args: PhantomData<fn(Args)>,
 }
 
-impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
+impl<Args: Send + 'static, H: Handler<Args>> AgentRuntime for InProcess<H, Args> {
     fn handle(&self, delivery: Delivery) -> HandlerFuture {
         let (handler, me) = (Arc::clone(&self.handler), self.me.clone());
         let trace = delivery.trace();
@@ -125,27 +125,27 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
         Some(Submission::from_message(answer, Instant::now()).with_trace(trace))
     }
 
-    fn window(&self) -> usize {
+    fn max_in_flight(&self) -> usize {
         self.window.get()
     }
 
-    fn only_waits(&self) -> bool {
+    fn runs_on_bus_thread(&self) -> bool {
         matches!(self.runs_on, RunsOn::BusThread(_))
     }
 
-    fn only_computes(&self) -> bool {
+    fn takes_uncommitted(&self) -> bool {
         matches!(self.runs_on, RunsOn::BusThread(_))
     }
 
-    fn watches(&self) -> bool {
+    fn has_out_of_band(&self) -> bool {
         self.me.watched().is_watching()
     }
 
-    fn wants_at_once(&self, sender: &AgentId, message: &Envelope) -> bool {
+    fn is_out_of_band(&self, sender: &AgentId, message: &Envelope) -> bool {
         self.me.watched().wants(self.me.id(), sender, &message.body)
     }
 
-    fn take_at_once(&self, delivery: &Delivery) -> bool {
+    fn take_out_of_band(&self, delivery: &Delivery) -> bool {
         self.me.watched().take(self.me.id(), delivery)
     }
 }

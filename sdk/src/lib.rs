@@ -71,8 +71,8 @@ pub use a2a_actors::{
 };
 pub use a2a_journal::Retention;
 pub use a2a_policy::{
-    AccessRules, BreakerSettings, Circuit, CircuitKey, CircuitState, Explanation, LedgerRefusal,
-    LedgerSettings, Profile, RateSettings, RetryPolicy, Rule, Selector, Task, TripReason,
+    AccessRules, Assignment, BreakerSettings, Circuit, CircuitKey, CircuitState, Explanation,
+    LedgerRefusal, LedgerSettings, Profile, RateSettings, RetryPolicy, Rule, Selector, TripReason,
 };
 
 /// Types that drafts and handlers use, so that most programs need only the root of this crate.

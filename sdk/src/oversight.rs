@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use a2a_actors::{BusSystem, CancelError, CircuitView, RegisterError, Submission, TaskFilter};
-use a2a_policy::{Caller, CircuitKey, Explanation, Profile, Task};
+use a2a_policy::{Assignment, Caller, CircuitKey, Explanation, Profile};
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Envelope, Kind, Receipt, TaskId};
 
@@ -35,12 +35,12 @@ impl Bus {
     }
 
     /// A task of the ledger that is open, or ended recently.
-    pub async fn task(&self, id: TaskId) -> Option<Task> {
+    pub async fn task(&self, id: TaskId) -> Option<Assignment> {
         self.system.task(id).await
     }
 
     /// The last changed tasks, of one agent or of all.
-    pub async fn tasks(&self, agent: Option<&AgentId>, limit: usize) -> Vec<Task> {
+    pub async fn tasks(&self, agent: Option<&AgentId>, limit: usize) -> Vec<Assignment> {
         let filter = TaskFilter { agent: agent.cloned(), ..TaskFilter::default() };
         let (mut tasks, mut place) = (Vec::new(), None);
         loop {

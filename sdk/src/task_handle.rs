@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use a2a_actors::{BusSystem, CancelError};
 use a2a_protocol::body::{Status, StatusUpdate, TaskResult};
-use a2a_protocol::{AgentId, CorrelationId, Envelope, Open, TaskId, Text};
+use a2a_protocol::{AgentId, CorrelationId, Envelope, Extensible, TaskId, Text};
 use futures_util::Stream;
 
 use super::task_watch::{TaskWatches, UpdateQueue};
@@ -180,11 +180,11 @@ pub enum TaskError {
 /// The result of a completed task.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Finished {
-    result: Option<Open<TaskResult>>,
+    result: Option<Extensible<TaskResult>>,
 }
 
 impl Finished {
-    pub(super) fn new(result: Option<Open<TaskResult>>) -> Self {
+    pub(super) fn new(result: Option<Extensible<TaskResult>>) -> Self {
         Self { result }
     }
 
@@ -220,7 +220,7 @@ impl Finished {
 
     /// The whole result, unknown fields included.
     #[must_use]
-    pub fn result(&self) -> Option<&Open<TaskResult>> {
+    pub fn result(&self) -> Option<&Extensible<TaskResult>> {
         self.result.as_ref()
     }
 

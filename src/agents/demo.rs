@@ -144,7 +144,7 @@ impl Demo {
             TaskCaller {
                 owner: format!("agent:{LEAD}").into(),
                 principal: lead.id().clone(),
-                alone: false,
+                is_client: false,
                 sees_all: false,
                 trace: None,
                 version: None,
@@ -153,7 +153,7 @@ impl Demo {
             TaskCaller {
                 owner: "anonymous".into(),
                 principal: UNNAMED_CLIENT.parse().map_err(bad_name)?,
-                alone: true,
+                is_client: true,
                 sees_all: false,
                 trace: None,
                 version: None,

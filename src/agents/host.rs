@@ -62,7 +62,7 @@ pub async fn attach(bus: &Bus) -> Result<Agent, AttachError> {
         answer(&me, &delivery, &task).await
     };
     let handlers = Handlers::new().on_task_request(answer);
-    bus.attach_quick(NAME, WINDOW, answer_at_once, handlers).await
+    bus.attach_inline(NAME, WINDOW, answer_at_once, handlers).await
 }
 
 /// Answers without awaiting anything; most requests end here.

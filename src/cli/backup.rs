@@ -7,7 +7,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use a2a_backup::{Also, BackupJob, Cause, Manifest, take_backup};
+use a2a_backup::{BackupJob, Cause, ExtraFile, Manifest, create_backup};
 use a2a_gateway::auth::tokens::TokenFile;
 use a2a_journal::{REBUILT, rebuild_before};
 use anyhow::Context;
@@ -48,8 +48,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     // Fail now on an invalid token file, not when the backup is restored.
     tokens.tokens()?;
     let also = [
-        Also { from: config, name: "a2a.toml" },
-        Also { from: tokens.path().to_owned(), name: "data/a2a-tokens.json" },
+        ExtraFile { from: config, name: "a2a.toml" },
+        ExtraFile { from: tokens.path().to_owned(), name: "data/a2a-tokens.json" },
     ];
     let mut older = |before| older(&locator, state.path(), before).map_err(Cause::from);
     let job = BackupJob {
@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         also: &also,
         older: &mut older,
     };
-    let manifest = take_backup(job).context("no backup was made")?;
+    let manifest = create_backup(job).context("no backup was made")?;
     let mut out = super::stdout::output(global.format);
     if global.format == Format::Text {
         writeln!(out, "{}", described(&manifest))?;

@@ -19,7 +19,6 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_gateway::duration;
 use a2a_protocol::AgentId;
 use anyhow::bail;
 use clap::ValueEnum;

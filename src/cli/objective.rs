@@ -87,7 +87,7 @@ Exit codes: 0 it is approved of, 1 there is no such plan or it has ended, 2 it c
 }
 
 fn status(word: &str) -> Result<ObjectiveStatus, String> {
-    ObjectiveStatus::from_word(word).ok_or_else(|| {
+    ObjectiveStatus::from_name(word).ok_or_else(|| {
         let all: Vec<_> = ObjectiveStatus::ALL.iter().map(ToString::to_string).collect();
         format!("this must be one of {}", all.join(", "))
     })

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use a2a_backup::{BackupError, Manifest, check_backup, restore_backup};
+use a2a_backup::{BackupError, Manifest, restore_backup, verify_backup};
 use a2a_gateway::auth::tokens::{TokenFile, TokenFileError};
 use anyhow::{Context, anyhow, bail};
 use openclaw_a2a::config::StateDir;
@@ -98,7 +98,7 @@ struct CheckFailure {
 }
 
 fn check(from: &Path) -> Result<Manifest, CheckFailure> {
-    let manifest = check_backup(from)?;
+    let manifest = verify_backup(from)?;
     // The backup crate has no knowledge of tokens.
     TokenFile::below(from).tokens()?;
     Ok(manifest)

@@ -88,7 +88,7 @@ fn chosen(args: &Args) -> anyhow::Result<Vec<(String, Value)>> {
     }
     let name = args.kind.unwrap_or(schema::ENVELOPE);
     if args.payload {
-        let Some(kind) = Kind::from_word(name) else {
+        let Some(kind) = Kind::from_name(name) else {
             bail!("--payload needs one of the seven kinds of message, and {name} is none of them");
         };
         return Ok(vec![(format!("{name}.payload"), schema::payload(kind))]);

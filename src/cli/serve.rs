@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_actors::EndedPart;
-use a2a_actors::tasks::{TaskSystem, TaskWork};
+use a2a_actors::tasks::{TaskJoinHandle, TaskSystem};
 use a2a_backup::check_formats;
-use a2a_gateway::a2a::{A2a, Pump};
-use a2a_gateway::auth::tokens::{KeyRing, TokenFile, UNNAMED_CLIENT};
-use a2a_gateway::{Edge, HttpSettings, Lobby};
-use a2a_taskdb::{Options, Sqlite};
+use a2a_gateway::a2a::{A2a, PushDispatcher};
+use a2a_gateway::auth::tokens::{TokenFile, TokenRegistry, UNNAMED_CLIENT};
+use a2a_gateway::{AppState, HttpSettings, SessionRegistry};
+use a2a_taskdb::{Options, TaskDb};
 use a2a_webhooks::Webhooks;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
@@ -104,7 +104,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     }
     let listed = settings.agents.iter().map(|(agent, _)| agent.clone()).collect();
     let tokens = config.tokens().map_err(anyhow::Error::msg)?;
-    let keys = KeyRing::open(tokens, listed, TokenFile::below(state.path()))?;
+    let keys = TokenRegistry::open(tokens, listed, TokenFile::below(state.path()))?;
     let log = config.log().map_err(anyhow::Error::msg)?;
     let mut http = config.http().map_err(anyhow::Error::msg)?;
     let tls = config.tls().map_err(anyhow::Error::msg)?;
@@ -139,7 +139,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         .retention(config.retention())
         .settings(settings)
         .start()?;
-    let store = Sqlite::open(&Options::new(state.path()))?;
+    let store = TaskDb::open(&Options::new(state.path()))?;
     let (tasks, tasks_work) = TaskSystem::start(tasks, bus.system().clone(), Box::new(store))?;
     let webhooks = Arc::new(Webhooks::new(config.webhooks())?);
     let a2a = A2a::new(bus.system().clone(), tasks.clone(), Arc::clone(&webhooks), a2a);
@@ -156,10 +156,10 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         certificates: tls.as_ref().map(|tls| Arc::clone(&tls.certificates)),
         config: config.clone(),
     };
-    let lobby = Arc::new(Lobby::new(config.sessions().map_err(anyhow::Error::msg)?));
+    let lobby = Arc::new(SessionRegistry::new(config.sessions().map_err(anyhow::Error::msg)?));
     let local = listener.local_addr()?;
     let url = base_url(&http, tls.is_some(), local);
-    let edge = Edge::new(
+    let edge = AppState::new(
         a2a,
         Arc::clone(&keys),
         log,
@@ -232,7 +232,7 @@ fn list_host_agent(settings: &mut BusSettings, agent: &AgentId) {
     }
 }
 
-fn listen(text: &str, keys: &KeyRing) -> anyhow::Result<TcpListener> {
+fn listen(text: &str, keys: &TokenRegistry) -> anyhow::Result<TcpListener> {
     let all = listen_addresses(text).with_context(|| {
         format!("{text:?} is not an address and a port, such as {DEFAULT_LISTEN}")
     })?;
@@ -260,9 +260,9 @@ fn create_folder(folder: &Path) -> anyhow::Result<bool> {
 struct Backend {
     bus: Bus,
     tasks: TaskSystem,
-    tasks_work: TaskWork,
+    tasks_work: TaskJoinHandle,
     webhooks: Arc<Webhooks>,
-    lobby: Arc<Lobby>,
+    lobby: Arc<SessionRegistry>,
     agent: Option<BuiltIn>,
     demo: bool,
     reloader: Reloader,
@@ -271,10 +271,10 @@ struct Backend {
 /// The HTTP server and what it needs.
 struct Frontend {
     listener: TcpListener,
-    edge: Edge,
+    edge: AppState,
     http: HttpSettings,
     tls: Option<Tls>,
-    keys: Arc<KeyRing>,
+    keys: Arc<TokenRegistry>,
     url: String,
 }
 
@@ -296,7 +296,7 @@ fn base_url(http: &HttpSettings, tls: bool, local: SocketAddr) -> String {
 
 fn start_http(frontend: Frontend) -> anyhow::Result<actix_web::dev::Server> {
     let Frontend { listener, edge, http, tls, .. } = frontend;
-    let connections = Arc::clone(edge.vitals().connections());
+    let connections = Arc::clone(edge.http_metrics().connections());
     let watch = Arc::clone(&connections).watch();
     actix_web::rt::spawn(edge.parts().endlessly("connection_watcher", watch));
     let workers = http.workers.or(std::thread::available_parallelism().ok().map(Into::into));
@@ -342,7 +342,7 @@ async fn serve(
 ) -> anyhow::Result<u64> {
     let Backend { bus, tasks, tasks_work, webhooks, lobby, agent, demo, mut reloader } = backend;
     let url = frontend.url.clone();
-    let vitals = frontend.edge.vitals();
+    let vitals = frontend.edge.http_metrics();
     match agent {
         Some(BuiltIn::Openclaw) => drop(host::attach(&bus).await?),
         Some(BuiltIn::Conformance) => drop(Conformance::default().attach(&bus).await?),
@@ -355,7 +355,7 @@ async fn serve(
         None
     };
     let parts = bus.system().parts().clone();
-    let pump = Pump::new(tasks.clone(), webhooks).run();
+    let pump = PushDispatcher::new(tasks.clone(), webhooks).run();
     let pump = actix_web::rt::spawn(parts.endlessly("webhooks", pump));
     let watch = Arc::clone(&frontend.keys).watch(bus.system().clone());
     actix_web::rt::spawn(parts.endlessly("token_watcher", watch));

@@ -6,9 +6,9 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
-use a2a_protocol::operation::{StatusUpdate, StreamEvent};
+use a2a_protocol::operation::{StatusUpdateEvent, StreamEvent};
 use a2a_protocol::task::{
-    Artifact, ContextId, Label, Message, Part, Role, Task, TaskState, TaskStatus,
+    Artifact, ContextId, Message, OpaqueId, Part, Role, Task, TaskState, TaskStatus,
 };
 use a2a_protocol::{CorrelationId, TaskId};
 use a2a_taskdb::{
@@ -26,7 +26,7 @@ fn new_task(n: u64, text: &str) -> Result<StoredTask, Failed> {
     let id: TaskId = format!("0192a4c8-7e1a-7b3c-9d4e-{n:012x}").parse()?;
     let context_id = ContextId::try_from(format!("context {}", n % 1_000).as_str())?;
     let message = Message {
-        message_id: Label::try_from(n.to_string().as_str())?,
+        message_id: OpaqueId::try_from(n.to_string().as_str())?,
         context_id: Some(context_id.clone()),
         task_id: None,
         role: Role::User,
@@ -58,7 +58,7 @@ fn new_task(n: u64, text: &str) -> Result<StoredTask, Failed> {
 }
 
 fn event(stored: &StoredTask) -> Vec<NewEvent> {
-    let status = StatusUpdate {
+    let status = StatusUpdateEvent {
         task_id: stored.task.id,
         context_id: stored.task.context_id.clone(),
         status: stored.task.status.clone(),
@@ -82,7 +82,7 @@ fn update(stored: &mut StoredTask, end: Option<&str>) -> Result<Write, Failed> {
         let task = Arc::make_mut(&mut stored.task);
         task.status.state = TaskState::Completed;
         task.artifacts.push(Arc::new(Artifact {
-            artifact_id: Label::try_from("result")?,
+            artifact_id: OpaqueId::try_from("result")?,
             name: None,
             description: None,
             parts: vec![Part::text(text)],

@@ -5,7 +5,7 @@
 //! - Timestamps are RFC 3339 in UTC with milliseconds, so that their texts sort chronologically.
 //! - The other A2A types are JSON of A2A 1.0.
 
-use a2a_protocol::task::{Moment, TaskState};
+use a2a_protocol::task::{TaskState, UtcMillis};
 
 /// The terminal states of a task, as SQL; the same text as in the schema's partial index.
 pub(crate) const ENDED: &str = "('completed','failed','canceled','rejected')";
@@ -40,7 +40,7 @@ pub(crate) fn to_state(name: &str) -> Option<TaskState> {
     TaskState::ALL.iter().copied().find(|state| of_state(*state) == name)
 }
 
-pub(crate) fn of_moment(moment: Moment) -> String {
+pub(crate) fn of_moment(moment: UtcMillis) -> String {
     let text = moment.to_string();
     match text.as_bytes().first() {
         Some(b'+') => LAST.to_owned(),

@@ -97,7 +97,7 @@ impl TaskDb {
         let mut connection = Connection::open(&path).map_err(TaskStoreError::from)?;
         prepare_file(&connection, options)?;
         let found = schema::check_ours(&connection, &path)?;
-        formats::note(&options.state_dir, &[Part::Tasks]).map_err(cannot(&folder))?;
+        formats::register(&options.state_dir, &[Part::Tasks]).map_err(cannot(&folder))?;
         schema::migrate(&mut connection, &path, found)?;
         let connection = Arc::new(Mutex::new(connection));
         Ok(Self::new(connection, Pool::of_file(path), Some(lock)))

@@ -32,7 +32,7 @@ mod write;
 use std::path::Path;
 
 use a2a_protocol::AgentId;
-use a2a_protocol::task::Label;
+use a2a_protocol::task::OpaqueId;
 
 pub use database::snapshot::{PausedWrites, Snapshot, check_snapshot};
 pub use database::{IntegrityReport, Options, TaskDb};
@@ -58,7 +58,7 @@ pub fn schema_of(state_dir: &Path) -> Option<u32> {
 
 /// Dedup key of a caller's message: a 64-bit hash of owner, agent and message id.
 #[must_use]
-pub fn message_key(owner: &str, agent: &AgentId, message: &Label) -> u64 {
+pub fn message_key(owner: &str, agent: &AgentId, message: &OpaqueId) -> u64 {
     key_of(owner, agent.as_str(), message.as_str())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use a2a_protocol::operation::{PushConfig, StreamEvent};
 use a2a_protocol::opt::ObjectiveId;
-use a2a_protocol::task::{ContextId, Label, Message, Moment, PlanId, PlanTaskId};
+use a2a_protocol::task::{ContextId, Message, OpaqueId, PlanId, PlanTaskId, UtcMillis};
 use a2a_protocol::{AgentId, TaskId};
 
 use crate::{
@@ -80,17 +80,17 @@ pub trait TaskReader: ObjectiveReader {
     ) -> Result<Vec<(u64, Arc<StreamEvent>)>, TaskStoreError>;
 
     /// One push configuration of a task.
-    fn push(&self, task: TaskId, id: &Label) -> Result<Option<PushConfig>, TaskStoreError>;
+    fn push(&self, task: TaskId, id: &OpaqueId) -> Result<Option<PushConfig>, TaskStoreError>;
 
     /// All push configurations of a task, in order of creation.
     fn pushes(&self, task: TaskId) -> Result<Vec<PushConfig>, TaskStoreError>;
 
     /// At most `limit` outbox entries that are due now. Of each push configuration only the oldest
     /// entry is ever due, so that a webhook receives events in order.
-    fn outbox_due(&self, now: Moment, limit: usize) -> Result<Vec<OutboxEntry>, TaskStoreError>;
+    fn outbox_due(&self, now: UtcMillis, limit: usize) -> Result<Vec<OutboxEntry>, TaskStoreError>;
 
     /// When the next outbox entry becomes due; `None` when the outbox is empty.
-    fn next_due(&self) -> Result<Option<Moment>, TaskStoreError>;
+    fn next_due(&self) -> Result<Option<UtcMillis>, TaskStoreError>;
 
     /// The result of an earlier message with the same id; `None` when the id is new.
     fn message(

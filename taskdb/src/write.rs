@@ -22,7 +22,7 @@ mod validate;
 
 use a2a_protocol::TaskId;
 use a2a_protocol::operation::PushConfig;
-use a2a_protocol::task::{Label, Message, Moment};
+use a2a_protocol::task::{Message, OpaqueId, UtcMillis};
 
 use crate::{NewEvent, ObjectiveChange, SentMessage, StoredTask};
 
@@ -88,7 +88,7 @@ pub enum Write {
         /// The task.
         task: TaskId,
         /// The id of the configuration.
-        id: Label,
+        id: OpaqueId,
     },
     /// Remove an outbox entry that was delivered or dropped.
     PushDone {
@@ -102,7 +102,7 @@ pub enum Write {
         /// Failed attempts so far.
         attempts: u32,
         /// When to try again.
-        next: Moment,
+        next: UtcMillis,
     },
     /// Insert or update an objective with its plans and their tasks.
     Objective(Box<ObjectiveChange>),
@@ -113,7 +113,7 @@ pub enum Write {
     /// delete ended objectives that have not changed since and have no task left.
     Expire {
         /// The moment.
-        older_than: Moment,
+        older_than: UtcMillis,
         /// The most rows to delete.
         limit: usize,
     },

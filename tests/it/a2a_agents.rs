@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_actors::tasks::{Sent, TaskCaller, TaskSettings};
+use a2a_actors::tasks::{SendOutcome, TaskCaller, TaskSettings};
 use a2a_protocol::operation::SendMessage;
 use a2a_protocol::task::{Content, TaskState};
 use openclaw_a2a::agents::conformance::{self, Conformance};
@@ -145,7 +145,7 @@ const ENDLESS: Duration = Duration::from_secs(3_600);
 
 async fn with_conformance(pause: Duration) -> Side {
     // Whether a plain message is the answer must not hang on how busy the machine is.
-    let side = Side::with(TaskSettings { grace: ENDLESS, ..TaskSettings::default() });
+    let side = Side::with(TaskSettings { plain_answer_grace: ENDLESS, ..TaskSettings::default() });
     Conformance { pause, long: pause }.attach(&side.bus).await.unwrap();
     side
 }
@@ -210,7 +210,7 @@ async fn a_plain_message_is_no_task() {
     let side = with_conformance(BRIEF).await;
     for message in both("tck-message-response") {
         let sent = side.send(conformance::NAME, message).await.unwrap();
-        let Sent::Message(message) = sent else { panic!("{sent:?}") };
+        let SendOutcome::Message(message) = sent else { panic!("{sent:?}") };
         assert_eq!(message.text(), "Direct message response");
         assert!(message.task_id.is_none() && message.context_id.is_some());
     }

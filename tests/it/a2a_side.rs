@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use a2a_actors::tasks::{
-    Happened, Sent, TaskCaller, TaskSettings, TaskStream, TaskSystem, TaskWork,
+    SendOutcome, TaskCaller, TaskEvent, TaskJoinHandle, TaskSettings, TaskStream, TaskSystem,
 };
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{CancelTask, GetTask, SendMessage, StreamEvent, Subscribe};
-use a2a_protocol::task::{Label, Task, TaskState};
-use a2a_taskdb::{Memory, TaskReader, TaskStoreError, TaskWriter, Write, Written};
+use a2a_protocol::task::{OpaqueId, Task, TaskState};
+use a2a_taskdb::{TaskDb, TaskReader, TaskStoreError, TaskWriter, Write, WriteOutcome};
 use futures_util::StreamExt;
 use openclaw_a2a::{Bus, BusSettings, RateSettings};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use crate::listener::SOON;
 pub(crate) struct Side {
     pub(crate) bus: Bus,
     pub(crate) tasks: TaskSystem,
-    thread: Option<TaskWork>,
+    thread: Option<TaskJoinHandle>,
 }
 
 /// No caller in these tests reaches a rate limit.
@@ -39,7 +39,7 @@ impl Side {
 
     pub(crate) fn with(tasks: TaskSettings) -> Self {
         let bus = Bus::builder().in_memory().settings(settings()).start().unwrap();
-        Self::on(bus, tasks, Box::new(Memory::new()))
+        Self::on(bus, tasks, Box::new(TaskDb::open_in_memory().unwrap()))
     }
 
     pub(crate) fn on(bus: Bus, settings: TaskSettings, store: Box<dyn TaskWriter>) -> Self {
@@ -60,7 +60,11 @@ impl Side {
     }
 
     /// Sends a message and waits for the answer.
-    pub(crate) async fn send(&self, agent: &str, message: SendMessage) -> Result<Sent, Fault> {
+    pub(crate) async fn send(
+        &self,
+        agent: &str,
+        message: SendMessage,
+    ) -> Result<SendOutcome, Fault> {
         soon(self.tasks.send(&acme(), &id(agent), message)).await
     }
 
@@ -113,7 +117,7 @@ impl Side {
 pub(crate) struct Refusing<W>(pub(crate) W, pub(crate) Arc<AtomicBool>);
 
 impl<W: TaskWriter> TaskWriter for Refusing<W> {
-    fn commit(&mut self, writes: Vec<Write>) -> Result<Vec<Written>, TaskStoreError> {
+    fn commit(&mut self, writes: Vec<Write>) -> Result<Vec<WriteOutcome>, TaskStoreError> {
         if self.1.load(SeqCst) {
             return Err(TaskStoreError::Damaged { what: "the disk of this test".to_owned() });
         }
@@ -141,7 +145,7 @@ pub(crate) fn caller(name: &str) -> TaskCaller {
     TaskCaller {
         owner: Arc::from(format!("client:{name}")),
         principal: id(name),
-        alone: true,
+        is_client: true,
         sees_all: false,
         trace: None,
         version: None,
@@ -152,7 +156,7 @@ pub(crate) fn id(name: &str) -> AgentId {
     name.parse().unwrap()
 }
 
-pub(crate) fn label(task: &Task) -> Label {
+pub(crate) fn label(task: &Task) -> OpaqueId {
     task.id.as_uuid().into()
 }
 
@@ -161,10 +165,10 @@ pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     timeout(SOON, what).await.expect("in time")
 }
 
-pub(crate) fn task(sent: Sent) -> Task {
+pub(crate) fn task(sent: SendOutcome) -> Task {
     match sent {
-        Sent::Task(task) => std::sync::Arc::unwrap_or_clone(task),
-        Sent::Message(message) => panic!("a plain message: {message:?}"),
+        SendOutcome::Task(task) => std::sync::Arc::unwrap_or_clone(task),
+        SendOutcome::Message(message) => panic!("a plain message: {message:?}"),
     }
 }
 
@@ -210,15 +214,15 @@ pub(crate) fn said(task: &Task) -> String {
 }
 
 /// Everything that happens, to the end of the stream.
-pub(crate) async fn all(stream: TaskStream) -> Vec<Happened> {
+pub(crate) async fn all(stream: TaskStream) -> Vec<TaskEvent> {
     soon(stream.collect()).await
 }
 
 /// What happened, each in a word or two.
-pub(crate) fn words(events: &[Happened]) -> Vec<String> {
+pub(crate) fn words(events: &[TaskEvent]) -> Vec<String> {
     let state =
         |state: TaskState| state.as_str().trim_start_matches("TASK_STATE_").to_ascii_lowercase();
-    let word = |happened: &Happened| match &*happened.event {
+    let word = |happened: &TaskEvent| match &*happened.event {
         StreamEvent::Task(task) => format!("task {}", state(task.status.state)),
         StreamEvent::Message(_) => "message".to_owned(),
         StreamEvent::StatusUpdate(update) => state(update.status.state),

@@ -110,6 +110,6 @@ async fn a_task_of_a_removed_agent_fails_for_the_one_who_asked() {
     let text = next_notice(&mut hears, asked.correlation_id()).await;
     assert!(text.contains("removed by operator:david"), "{text}");
     let state = crate::scenarios::state(&bus, asked.task_id().unwrap()).await;
-    assert_eq!(state, a2a_protocol::TaskState::Failed);
+    assert_eq!(state, a2a_protocol::AssignmentState::Failed);
     bus.stop().await;
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use a2a_actors::{Handled, HandlerFuture, Runtime, Submission};
+use a2a_actors::{AgentRuntime, Handled, HandlerFuture, Submission};
 use a2a_protocol::body::{Action, TaskResponse};
 use a2a_protocol::{AgentId, Body, TaskId};
 use openclaw_a2a::{Agent, Bus, BusSettings, Delivery, RetryPolicy};
@@ -39,7 +39,7 @@ impl Quick {
     }
 }
 
-impl Runtime for Quick {
+impl AgentRuntime for Quick {
     fn handle(&self, delivery: Delivery) -> HandlerFuture {
         self.handled.send(delivery.attempt).unwrap();
         Box::pin(async { Ok(Handled::default()) })
@@ -58,7 +58,7 @@ impl Runtime for Quick {
         }
     }
 
-    fn window(&self) -> usize {
+    fn max_in_flight(&self) -> usize {
         4
     }
 }

@@ -276,7 +276,7 @@ fn round(folder: &Path, number: usize, book: Shared<'_>, random: &mut Random) ->
         }
     });
     // Made with zeros; a batch begins with something else. A clean stop removes them.
-    let room = std::fs::read(folder.join("data/a2a-ahead-0.bin")).unwrap_or_default();
+    let room = std::fs::read(folder.join("data/a2a-wal-0.bin")).unwrap_or_default();
     room.first().is_some_and(|first| *first != 0)
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use a2a_actors::tasks::{TaskCaller, TaskSettings};
 use a2a_protocol::operation::{ListObjectives, OptOperation, Reply};
 use a2a_protocol::opt::ObjectiveStatus;
-use a2a_taskdb::Memory;
+use a2a_taskdb::TaskDb;
 use openclaw_a2a::agents::demo::{CAST, Demo, Pace, enlist};
 use openclaw_a2a::{BreakerSettings, Bus, BusSettings, RateSettings};
 use serde_json::{Value, json};
@@ -242,7 +242,7 @@ async fn played(folder: &Path, rates: RateSettings, rounds: u32) -> (Side, TaskC
     let breaker = BreakerSettings { repeat_gap: Duration::ZERO, ..BreakerSettings::default() };
     let settings = BusSettings { agents, rates, breaker, ..BusSettings::default() };
     let bus = Bus::builder().state_dir(folder).settings(settings).start().unwrap();
-    let side = Side::on(bus, TaskSettings::default(), Box::new(Memory::new()));
+    let side = Side::on(bus, TaskSettings::default(), Box::new(TaskDb::open_in_memory().unwrap()));
     let pace = Pace { step: Duration::ZERO, rest: Duration::ZERO, rounds };
     let demo = Demo::attach(&side.bus, side.tasks.clone(), true, pace).await.unwrap();
     demo.run().await;
@@ -253,7 +253,7 @@ async fn played(folder: &Path, rates: RateSettings, rounds: u32) -> (Side, TaskC
         TaskCaller {
             owner,
             principal: lead,
-            alone: false,
+            is_client: false,
             sees_all: false,
             trace: None,
             version: None,

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::time::Duration;
 
-use a2a_actors::{BusSettings, Delivery, Handled, HandlerFuture, Runtime, Submission};
+use a2a_actors::{AgentRuntime, BusSettings, Delivery, Handled, HandlerFuture, Submission};
 use a2a_policy::Caller;
-use a2a_protocol::{AgentId, Body, Envelope, Kind, Outcome, TaskState};
+use a2a_protocol::{AgentId, AssignmentState, Body, Envelope, Kind, Outcome};
 
 use crate::listener::SOON;
 use crate::unreliable_journal::UnreliableBus;
@@ -90,21 +90,21 @@ async fn a_bus_that_cannot_write_stops_all_the_same() {
 /// An agent that only computes, and reports each run.
 struct Calculator(Sender<()>);
 
-impl Runtime for Calculator {
+impl AgentRuntime for Calculator {
     fn handle(&self, _: Delivery) -> HandlerFuture {
         let _ = self.0.send(());
         Box::pin(async { Ok(Handled::default()) })
     }
 
-    fn window(&self) -> usize {
+    fn max_in_flight(&self) -> usize {
         16
     }
 
-    fn only_waits(&self) -> bool {
+    fn runs_on_bus_thread(&self) -> bool {
         true
     }
 
-    fn only_computes(&self) -> bool {
+    fn takes_uncommitted(&self) -> bool {
         true
     }
 }
@@ -195,7 +195,12 @@ async fn task_cancelled_before_its_commit_is_never_delivered() {
         let durable = bus.system.cancel_task(task, None, "no longer needed".into());
         // It is decided when a look at the ledger shows it; then the disk may continue.
         let decided = async {
-            while bus.system.task(task).await.is_none_or(|it| it.state != TaskState::Cancelled) {
+            while bus
+                .system
+                .task(task)
+                .await
+                .is_none_or(|it| it.state != AssignmentState::Cancelled)
+            {
                 tokio::task::yield_now().await;
             }
             sign.send(()).unwrap();

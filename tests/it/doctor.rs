@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use a2a_taskdb::{Options, Sqlite};
+use a2a_taskdb::{Options, TaskDb};
 use serde_json::{Value, json};
 
 use crate::openclaw_a2a;
@@ -248,7 +248,7 @@ fn rights_of_others_on_the_token_file_are_reported() {
 fn a_newer_schema_is_a_problem() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a2a.toml"), ANY_PORT).unwrap();
-    drop(Sqlite::open(&Options::new(folder.path())).unwrap());
+    drop(TaskDb::open(&Options::new(folder.path())).unwrap());
     let file = folder.path().join("data/a2a-tasks.db");
     let mut bytes = std::fs::read(&file).unwrap();
     // Where a SQLite file keeps `user_version`.
@@ -318,11 +318,11 @@ fn batches_that_are_not_in_the_log_are_named() {
     used(folder.path());
     let (_, found) = checks(folder.path(), &[]);
     assert!(!found.keys().any(|(name, _)| name == "left-out"));
-    std::fs::write(folder.path().join("data/a2a-ahead-0.bin.kept-1"), "x").unwrap();
+    std::fs::write(folder.path().join("data/a2a-wal-0.bin.kept-1"), "x").unwrap();
     let (is_ok, found) = checks(folder.path(), &[]);
     let said = said(&found, "left-out", "warning");
     assert!(
-        is_ok && said.contains("a2a-ahead-0.bin.kept-1") && said.contains("docs/log.md"),
+        is_ok && said.contains("a2a-wal-0.bin.kept-1") && said.contains("docs/log.md"),
         "{said}"
     );
 }

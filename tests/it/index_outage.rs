@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use a2a_journal::{Commit, Journal, Line, MessageLine, Options, Received, Retention};
+use a2a_journal::{Commit, Journal, MessageRecord, Options, Received, Record, Retention};
 use a2a_protocol::Outcome;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
@@ -59,7 +59,7 @@ fn days_before(folder: &Path) {
     let now = chrono::Utc::now();
     for seq in 1..=40 {
         let received = format!("{{\"noise\":\"{}\"}}", noise(100_000));
-        let line = MessageLine {
+        let line = MessageRecord {
             seq,
             time: now - chrono::TimeDelta::days(50 - seq as i64),
             outcome: Outcome::Invalid,
@@ -78,7 +78,7 @@ fn days_before(folder: &Path) {
             errors: Vec::new(),
             facts: Vec::new(),
         };
-        journal.commit(&[Line::Message(line)]).unwrap();
+        journal.commit(&[Record::Message(line)]).unwrap();
     }
     journal.close().unwrap();
 }

@@ -6,7 +6,9 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
-use a2a_journal::{Commit, EventLine, Journal, Line, MessageLine, Options, Received, Retention};
+use a2a_journal::{
+    Commit, EventRecord, Journal, MessageRecord, Options, Received, Record, Retention,
+};
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
@@ -17,7 +19,7 @@ use crate::log_stream::Stream;
 use crate::server::{Server, id_of, message, new_id};
 
 /// A log that was written before any server started here.
-fn written(folder: &Path, lines: &[Line]) {
+fn written(folder: &Path, lines: &[Record]) {
     let retention = Retention { pack: false, ..Retention::default() };
     let options = Options { retention, ..Options::new(folder) };
     let (mut journal, _) = Journal::open(&options).unwrap();
@@ -25,11 +27,11 @@ fn written(folder: &Path, lines: &[Line]) {
     journal.close().unwrap();
 }
 
-fn record(seq: u64, time: DateTime<Utc>, sent: &Value, to: &[String]) -> Line {
+fn record(seq: u64, time: DateTime<Utc>, sent: &Value, to: &[String]) -> Record {
     let agent = |name: &str| name.parse::<AgentId>().unwrap();
     let recipient =
         |name: &String| RecipientOutcome { agent_id: agent(name), outcome: Outcome::Queued };
-    Line::Message(MessageLine {
+    Record::Message(MessageRecord {
         seq,
         time,
         outcome: Outcome::Queued,
@@ -50,12 +52,12 @@ fn record(seq: u64, time: DateTime<Utc>, sent: &Value, to: &[String]) -> Line {
     })
 }
 
-fn event(seq: u64, time: DateTime<Utc>, of: u64, who: &str, reason: &str) -> Line {
-    Line::Event(EventLine {
+fn event(seq: u64, time: DateTime<Utc>, of: u64, who: &str, reason: &str) -> Record {
+    Record::Event(EventRecord {
         of: Some(of),
         agent_id: Some(who.parse().unwrap()),
         reason: Some(reason.to_owned()),
-        ..EventLine::new(seq, time, Event::Acknowledged)
+        ..EventRecord::new(seq, time, Event::Acknowledged)
     })
 }
 

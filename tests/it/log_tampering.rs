@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use a2a_journal::{Commit, EventLine, Head, Journal, Line, Options, Retention};
+use a2a_journal::{Commit, EventRecord, Head, Journal, Options, Record, Retention};
 use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
 
@@ -102,8 +102,8 @@ fn shortened(folder: &Path, retention: Retention) -> [Head; 3] {
     let mut heads = Vec::new();
     for (seq, days_ago) in [(1, 5), (2, 5), (3, 1), (4, 0)] {
         let time = Utc::now() - TimeDelta::days(days_ago);
-        let line = EventLine::new(seq, time, a2a_protocol::Event::Closed);
-        journal.commit(&[Line::Event(line)]).unwrap();
+        let line = EventRecord::new(seq, time, a2a_protocol::Event::Closed);
+        journal.commit(&[Record::Event(line)]).unwrap();
         heads.push(journal.reader().head());
     }
     journal.retain(Utc::now()).unwrap();

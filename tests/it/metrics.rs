@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use a2a_actors::tasks::TaskSettings;
 use a2a_gateway::a2a::{A2a, A2aSettings};
-use a2a_gateway::auth::tokens::{KeyRing, TokenFile, Tokens};
-use a2a_gateway::{Edge, HttpSettings, Lobby, LogSettings, Redaction};
-use a2a_taskdb::Memory;
+use a2a_gateway::auth::tokens::{TokenFile, TokenRegistry, Tokens};
+use a2a_gateway::{AppState, HttpSettings, LogSettings, Redaction, SessionRegistry};
+use a2a_taskdb::TaskDb;
 use a2a_webhooks::{WebhookSettings, Webhooks};
 use actix_web::App;
 use actix_web::middleware::from_fn;
@@ -278,16 +278,17 @@ fn every_number_is_documented_and_has_help() {
 }
 
 /// An edge on a side whose task store fails on request.
-fn edge(side: &Side, folder: &Path) -> Edge {
+fn edge(side: &Side, folder: &Path) -> AppState {
     let webhooks = Arc::new(Webhooks::new(WebhookSettings::default()).unwrap());
     let system = side.bus.system().clone();
     let a2a =
         A2a::new(system, side.tasks.clone(), webhooks, A2aSettings::new("host".parse().unwrap()));
-    let keys = KeyRing::open(Tokens::default(), Vec::new(), TokenFile::below(folder)).unwrap();
+    let keys =
+        TokenRegistry::open(Tokens::default(), Vec::new(), TokenFile::below(folder)).unwrap();
     let log = LogSettings::new(Redaction::default(), Duration::from_secs(30));
-    let lobby = Arc::new(Lobby::new(Default::default()));
+    let lobby = Arc::new(SessionRegistry::new(Default::default()));
     let address = "127.0.0.1:7420".parse().unwrap();
-    Edge::new(a2a, Arc::new(keys), log, HttpSettings::default(), lobby, false, address).unwrap()
+    AppState::new(a2a, Arc::new(keys), log, HttpSettings::default(), lobby, false, address).unwrap()
 }
 
 #[actix_web::test]
@@ -296,10 +297,10 @@ async fn readiness_names_the_failing_part() {
     let bus = Bus::builder().in_memory().settings(settings()).start().unwrap();
     bus.attach("tim", Handlers::new()).await.unwrap();
     let refuses = Arc::new(AtomicBool::new(false));
-    let store = Refusing(Memory::new(), Arc::clone(&refuses));
+    let store = Refusing(TaskDb::open_in_memory().unwrap(), Arc::clone(&refuses));
     let side = Side::on(bus, TaskSettings::default(), Box::new(store));
     let edge = edge(&side, folder.path());
-    let vitals = edge.vitals();
+    let vitals = edge.http_metrics();
     let app = App::new()
         .wrap(from_fn(a2a_gateway::guard))
         .wrap(from_fn(a2a_gateway::observe))

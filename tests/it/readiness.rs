@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use a2a_actors::tasks::{Sent, TaskSettings, TaskSystem};
+use a2a_actors::tasks::{SendOutcome, TaskSettings, TaskSystem};
 use a2a_actors::{BusSettings, BusSystem, Submission};
 use a2a_gateway::a2a::{A2a, A2aSettings};
-use a2a_gateway::auth::tokens::{KeyRing, TokenFile, Tokens};
-use a2a_gateway::{Edge, HttpSettings, Lobby, LogSettings, Redaction};
+use a2a_gateway::auth::tokens::{TokenFile, TokenRegistry, Tokens};
+use a2a_gateway::{AppState, HttpSettings, LogSettings, Redaction, SessionRegistry};
 use a2a_journal::{Disk, Journal, LogFile, Options, RealDisk};
 use a2a_policy::Caller;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::{Body, Kind, Outcome};
-use a2a_taskdb::Memory;
+use a2a_taskdb::TaskDb;
 use a2a_webhooks::{WebhookSettings, Webhooks};
 use actix_web::App;
 use actix_web::middleware::from_fn;
@@ -106,7 +106,7 @@ struct Rig {
     disk: TestDisk,
     system: BusSystem,
     tasks: TaskSystem,
-    edge: Edge,
+    edge: AppState,
     tasks_refuse: Arc<AtomicBool>,
 }
 
@@ -121,19 +121,20 @@ async fn rig() -> Rig {
     let (system, _thread) = BusSystem::start(settings, Box::new(journal), recovered).unwrap();
     system.pull("tim".parse().unwrap(), 1, Duration::ZERO).await.unwrap(); // tim joins
     let tasks_refuse = Arc::new(AtomicBool::new(false));
-    let store = Refusing(Memory::new(), Arc::clone(&tasks_refuse));
+    let store = Refusing(TaskDb::open_in_memory().unwrap(), Arc::clone(&tasks_refuse));
     let settings = TaskSettings::default();
     let (tasks, _work) = TaskSystem::start(settings, system.clone(), Box::new(store)).unwrap();
     let webhooks = Arc::new(Webhooks::new(WebhookSettings::default()).unwrap());
     let settings = A2aSettings::new("host".parse().unwrap());
     let a2a = A2a::new(system.clone(), tasks.clone(), webhooks, settings);
     let file = TokenFile::below(folder.path());
-    let keys = Arc::new(KeyRing::open(Tokens::default(), Vec::new(), file).unwrap());
+    let keys = Arc::new(TokenRegistry::open(Tokens::default(), Vec::new(), file).unwrap());
     let log = LogSettings::new(Redaction::default(), Duration::from_secs(30));
-    let lobby = Arc::new(Lobby::new(Default::default()));
+    let lobby = Arc::new(SessionRegistry::new(Default::default()));
     let address = "127.0.0.1:7420".parse().unwrap();
-    let edge = Edge::new(a2a, keys, log, HttpSettings::default(), lobby, false, address).unwrap();
-    edge.vitals().set_ready();
+    let edge =
+        AppState::new(a2a, keys, log, HttpSettings::default(), lobby, false, address).unwrap();
+    edge.http_metrics().set_ready();
     Rig { _folder: folder, disk, system, tasks, edge, tasks_refuse }
 }
 
@@ -149,7 +150,7 @@ impl Rig {
     }
 
     /// Asks an agent for something; its caller does not wait for the end.
-    async fn a_task(&self) -> Result<Sent, Fault> {
+    async fn a_task(&self) -> Result<SendOutcome, Fault> {
         let mut message = text("hello");
         message.return_immediately = true;
         self.tasks.send(&acme(), &"tim".parse().unwrap(), message).await

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use a2a_protocol::body::Status;
-use a2a_protocol::{AgentId, Body, CorrelationId, Envelope, Outcome, TaskId, TaskState};
+use a2a_protocol::{AgentId, AssignmentState, Body, CorrelationId, Envelope, Outcome, TaskId};
 use openclaw_a2a::{
-    Agent, Bus, BusSettings, Delivery, NewTask, Profile, RateSettings, RetryPolicy, Sent,
-    StatusReport, Task,
+    Agent, Assignment, Bus, BusSettings, Delivery, NewTask, Profile, RateSettings, RetryPolicy,
+    Sent, StatusReport,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ mod late_failure;
 mod loops;
 /// How much one agent may send.
 mod rates;
-/// TaskHandle that is reviewed, sent back, escalated, approved.
+/// Work that is reviewed, sent back, escalated, approved.
 mod review;
 /// Tasks from the request to the result.
 mod tasks;
@@ -130,11 +130,11 @@ pub(crate) fn small_task() -> NewTask {
     NewTask::new("Implement the router", "Route every message through one pipeline.")
 }
 
-pub(crate) async fn task(bus: &Bus, id: TaskId) -> Task {
+pub(crate) async fn task(bus: &Bus, id: TaskId) -> Assignment {
     bus.task(id).await.expect("the ledger knows the task")
 }
 
-pub(crate) async fn state(bus: &Bus, id: TaskId) -> TaskState {
+pub(crate) async fn state(bus: &Bus, id: TaskId) -> AssignmentState {
     task(bus, id).await.state
 }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 use a2a_actors::tasks::TaskSettings;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{GetTask, ListTasks, StreamEvent};
-use a2a_protocol::task::{Label, Task, TaskState};
+use a2a_protocol::task::{OpaqueId, Task, TaskState};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use openclaw_a2a::{Agent, Bus, BusSettings, Delivery, RetryPolicy, SendError, TaskAnswer};
@@ -339,7 +339,7 @@ async fn a_client_that_leaves_changes_nothing() {
     };
     tim.complete(&delivery, "done").await.unwrap();
     let task = delivery.message.body.task_id().unwrap();
-    let label: Label = task.as_uuid().into();
+    let label: OpaqueId = task.as_uuid().into();
     soon(async {
         loop {
             let get = GetTask { id: label.clone(), history_length: None };
@@ -362,7 +362,7 @@ async fn an_agent_that_errs_or_dies_fails_its_task() {
         longest_pause: Duration::from_millis(1),
     };
     let bus = Bus::builder().in_memory().settings(BusSettings { retry, ..settings() });
-    let store = Box::new(a2a_taskdb::Memory::new());
+    let store = Box::new(a2a_taskdb::TaskDb::open_in_memory().unwrap());
     let side = Side::on(bus.start().unwrap(), TaskSettings::default(), store);
     let errs = async |_: Delivery| Err::<(), _>("no such repository");
     side.bus.attach("errs", errs).await.unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_gateway::auth::A2aCaller;
-use a2a_gateway::auth::tokens::{KeyRing, TokenFile, Tokens};
+use a2a_gateway::auth::tokens::{TokenFile, TokenRegistry, Tokens};
 use actix_web::{App, HttpResponse, web};
 use serde_json::{Value, json};
 
@@ -221,7 +221,7 @@ async fn an_a2a_caller_has_an_owner_and_a_name() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = TokenFile::below(folder.path());
-    let ring = Arc::new(KeyRing::open(Tokens::default(), Vec::new(), file).unwrap());
+    let ring = Arc::new(TokenRegistry::open(Tokens::default(), Vec::new(), file).unwrap());
     let app = App::new().app_data(web::Data::from(ring)).route("/", web::get().to(tell));
     let app = actix_web::test::init_service(app).await;
     let ask = async |token: &str| {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 
 use a2a_actors::{BusSettings, BusSystem, BusThread};
-use a2a_journal::{Commit, CommitError, Journal, Line, Options, Parts, Read, Recovered};
+use a2a_journal::{Commit, CommitError, Journal, JournalReader, Options, Parts, Record, Recovered};
 use a2a_protocol::MessageId;
 
 use crate::listener::SOON;
@@ -34,12 +34,12 @@ struct Unreliable {
     fate: Fate,
 }
 
-fn is_in(batch: &[Line], id: MessageId) -> bool {
-    batch.iter().any(|line| matches!(line, Line::Message(m) if m.message_id == Some(id)))
+fn is_in(batch: &[Record], id: MessageId) -> bool {
+    batch.iter().any(|line| matches!(line, Record::Message(m) if m.message_id == Some(id)))
 }
 
 impl Commit for Unreliable {
-    fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError> {
+    fn commit(&mut self, batch: &[Record]) -> Result<(), CommitError> {
         if self.fate.dead.load(SeqCst) {
             return Err(CommitError::Poisoned);
         }
@@ -77,7 +77,7 @@ impl Commit for Unreliable {
         if self.fate.dead.load(SeqCst) { Ok(()) } else { self.journal.close() }
     }
 
-    fn reader(&self) -> Arc<dyn Read> {
+    fn reader(&self) -> Arc<dyn JournalReader> {
         self.journal.reader()
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use a2a_actors::{Failed, Handled, HandlerFuture, Runtime};
+use a2a_actors::{AgentRuntime, Failed, Handled, HandlerFuture};
 use a2a_protocol::AgentId;
 use openclaw_a2a::{Agent, Bus, BusSettings, Delivery, RetryPolicy};
 use serde_json::Value;
@@ -21,14 +21,14 @@ struct Several {
     out: UnboundedSender<(Delivery, Settle)>,
 }
 
-impl Runtime for Several {
+impl AgentRuntime for Several {
     fn handle(&self, delivery: Delivery) -> HandlerFuture {
         let (settle, settled) = oneshot::channel();
         let _ = self.out.send((delivery, settle));
         Box::pin(async { settled.await.unwrap_or_else(|_| Err(Failed::new("gone"))) })
     }
 
-    fn window(&self) -> usize {
+    fn max_in_flight(&self) -> usize {
         self.window.load(Relaxed)
     }
 }

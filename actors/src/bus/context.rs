@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use a2a_journal::{EventLine, Line, Parts, Read};
+use a2a_journal::{EventRecord, JournalReader, Parts, Record};
 use a2a_policy::Now;
 use a2a_protocol::Event;
 use chrono::{SubsecRound, Utc};
@@ -45,7 +45,7 @@ pub(crate) struct BusContext {
     pub(crate) commit_buffer: Rc<CommitBuffer>,
     pub(crate) stats: Arc<Stats>,
     /// The journal for reading; its calls block.
-    pub(crate) reader: Arc<dyn Read>,
+    pub(crate) reader: Arc<dyn JournalReader>,
     /// Parts of the program whose end stops the server.
     pub(crate) parts: Parts,
 }
@@ -59,8 +59,8 @@ impl BusContext {
     }
 
     /// An event that happens now, with the next sequence number and no other field set.
-    pub(crate) fn event(&self, event: Event) -> EventLine {
-        EventLine::new(self.next_seq(), self.clock.now().utc, event)
+    pub(crate) fn event(&self, event: Event) -> EventRecord {
+        EventRecord::new(self.next_seq(), self.clock.now().utc, event)
     }
 
     pub(crate) fn append(&self, append: Append) {
@@ -84,7 +84,7 @@ pub(crate) async fn run_day_clock(bus: Rc<BusContext>) {
         if today != day && !bus.stopping.get() {
             day = today;
             bus.seq.set(bus.seq.get() + RESERVED_SEQS);
-            let line = Line::Event(bus.event(Event::Removed));
+            let line = Record::Event(bus.event(Event::Removed));
             bus.append(Append { line, on_commit: OnCommit::Nothing });
         }
     }

@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_policy::{Inbox, InboxFull, InboxLimits, QueueEntry, Slots};
+use a2a_policy::{Inbox, InboxCapacity, InboxFull, InboxLimits, QueueEntry};
 use a2a_protocol::{AgentId, Envelope, Outcome};
 use actix::prelude::*;
 
@@ -47,7 +47,7 @@ pub(crate) struct MailboxId(u32);
 /// Queue, capacity and presence of one session.
 pub(crate) struct Mailbox {
     pub(crate) agent: AgentId,
-    pub(crate) capacity: Slots,
+    pub(crate) capacity: InboxCapacity,
     pub(crate) inbox: RefCell<Inbox<Arc<StoredMessage>>>,
     session: RefCell<Option<Addr<Session>>>,
     /// The session is idle and must be woken when a message arrives.
@@ -166,7 +166,7 @@ pub(crate) struct Mailboxes {
 }
 
 impl Mailboxes {
-    pub(crate) fn open(&self, agent: AgentId, capacity: Slots) -> (MailboxId, Rc<Mailbox>) {
+    pub(crate) fn open(&self, agent: AgentId, capacity: InboxCapacity) -> (MailboxId, Rc<Mailbox>) {
         let mut all = self.all.borrow_mut();
         // 2^32 sessions in one run of the bus are out of reach.
         let number = MailboxId(u32::try_from(all.len()).unwrap_or(u32::MAX));

@@ -67,7 +67,7 @@ impl Submission {
         if !message.is_consistent() || bytes.len() > a2a_protocol::limits::MESSAGE_BYTES {
             return Self::from_json(&bytes, since);
         }
-        let (fingerprints, size) = (Fingerprints::of_written(&message, &bytes), bytes.len());
+        let (fingerprints, size) = (Fingerprints::of_json(&message, &bytes), bytes.len());
         let (message, bytes) = (Ok(Arc::new(message)), bytes.into());
         let ids = MessageIds::default();
         Self { message, bytes, ids, fingerprints, size, since, trace: None }
@@ -77,8 +77,7 @@ impl Submission {
     #[must_use]
     pub fn with_trace(mut self, trace: Option<Arc<Trace>>) -> Self {
         let conversation = self.message.as_ref().ok().map(|message| message.correlation_id);
-        self.trace =
-            trace.filter(|trace| !conversation.is_some_and(|id| trace.goes_without_saying(id)));
+        self.trace = trace.filter(|trace| !conversation.is_some_and(|id| trace.is_default_for(id)));
         self
     }
 

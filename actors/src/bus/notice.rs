@@ -5,8 +5,8 @@ use std::sync::Arc;
 use a2a_policy::{Circuit, CircuitKey, Now};
 use a2a_protocol::body::{Extensions, Status, StatusUpdate};
 use a2a_protocol::{
-    AgentId, Body, CorrelationId, Envelope, Event, MessageId, NOTICE_EXTENSION, NonBlank, Notice,
-    Open, Priority, Protocol, Recipient, Sender, TaskId, Text,
+    AgentId, Body, CorrelationId, Envelope, Event, Extensible, MessageId, NOTICE_EXTENSION,
+    NonBlank, Notice, Priority, Protocol, Recipient, Sender, TaskId, Text,
 };
 
 /// Sender of notices; reserved.
@@ -100,7 +100,7 @@ pub(crate) fn notice(
 }
 
 /// The event, machine-readable, so that programs need not parse the sentence.
-fn metadata(about: About) -> Option<Open<Extensions>> {
+fn metadata(about: About) -> Option<Extensible<Extensions>> {
     let notice = Notice { event: about.event, message_id: about.message };
     serde_json::from_value(serde_json::json!({ NOTICE_EXTENSION: notice })).ok()
 }

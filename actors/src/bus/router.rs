@@ -33,10 +33,10 @@ mod sessions;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use a2a_journal::{Alive, Line, Recovered};
+use a2a_journal::{Alive, Record, Recovered};
 use a2a_policy::{
-    Accepted, AccessRules, Breaker, Caller, InboxLimits, Incoming, Ledger, Now, RateLimits,
-    Refusals, Roster, Seen, SeenIds, Undo, Verdict, admit,
+    Accepted, AccessRules, AdmissionVerdict, Breaker, Caller, DedupIndex, DedupRecord, Directory,
+    InboxLimits, Incoming, Ledger, Now, RateLimits, RefusalSampler, Undo, admit,
 };
 use a2a_protocol::{MessageId, Outcome, Receipt};
 use actix::prelude::*;
@@ -93,8 +93,8 @@ impl<T, Cursor> Default for Part<T, Cursor> {
 pub(crate) struct Router {
     bus: Rc<BusContext>,
     _alive: Alive,
-    directory: Roster,
-    dedup: SeenIds,
+    directory: Directory,
+    dedup: DedupIndex,
     /// `None` when the ledger is disabled.
     ledger: Option<Ledger>,
     rate_limits: RateLimits,
@@ -106,7 +106,7 @@ pub(crate) struct Router {
     /// Maximum bytes in all inboxes together.
     pending_bytes: usize,
     dead_letter_bytes: usize,
-    refusals: Refusals,
+    refusals: RefusalSampler,
     /// Sessions of each agent, indexed by its key in the directory.
     sessions: Vec<AgentSessions>,
     dead: DeadLetters,
@@ -125,7 +125,7 @@ impl Router {
     pub(crate) fn new(bus: Rc<BusContext>, recovered: Recovered) -> Self {
         let rate_limits = RateLimits::new(bus.settings.rates);
         let settings = &bus.settings;
-        let directory = Roster::new(settings.open, settings.max_agents);
+        let directory = Directory::new(settings.open, settings.max_agents);
         let ledger = settings.ledger.enabled.then(|| Ledger::new(settings.ledger));
         let breaker = Breaker::new(settings.breaker.clone());
         Self {
@@ -137,11 +137,11 @@ impl Router {
             _alive: bus.parts.endless("router"),
             bus,
             directory,
-            dedup: SeenIds::default(),
+            dedup: DedupIndex::default(),
             ledger,
             rate_limits,
             breaker,
-            refusals: Refusals::default(),
+            refusals: RefusalSampler::default(),
             sessions: Vec::new(),
             dead: DeadLetters::default(),
             attachments: 0,
@@ -187,18 +187,22 @@ impl Router {
             fingerprints: submission.fingerprints,
         };
         let verdict = admit(&incoming, self, now);
-        if let (Verdict::Accepted(_), Ok(message)) = (&verdict, &submission.message)
-            && Roster::may_be_answered(&message.from.agent_id)
+        if let (AdmissionVerdict::Accepted(_), Ok(message)) = (&verdict, &submission.message)
+            && Directory::may_be_answered(&message.from.agent_id)
         {
             // Recorded before the message: a sender with a receipt can be answered after a crash.
             self.join(&message.from.agent_id, ctx);
         }
         match verdict {
-            Verdict::Accepted(accepted) => {
+            AdmissionVerdict::Accepted(accepted) => {
                 self.accept(caller, accepted, submission, reply, now, ctx)
             }
-            Verdict::Duplicate { seq } => self.repeat(caller, seq, &submission, reply, now, ctx),
-            Verdict::Refused(refusal) => self.refuse(caller, refusal, &submission, reply, now, ctx),
+            AdmissionVerdict::Duplicate { seq } => {
+                self.repeat(caller, seq, &submission, reply, now, ctx)
+            }
+            AdmissionVerdict::Refused(refusal) => {
+                self.refuse(caller, refusal, &submission, reply, now, ctx)
+            }
         }
     }
 
@@ -241,7 +245,7 @@ impl Router {
         if self.refusals.is_written(by.as_ref(), outcome, size, now) {
             let receipt = Receipt { outcome, ..self.receipt(submission, now) };
             let took = Clock::since(submission.since);
-            let line = Line::Message(message_line(&receipt, caller, submission, now, took));
+            let line = Record::Message(message_line(&receipt, caller, submission, now, took));
             let on_commit = OnCommit::FirstReceipt { receipt, kind, first, reply };
             self.bus.append(Append { line, on_commit });
         } else {
@@ -276,10 +280,10 @@ impl Router {
             let (how, facts) = self.change_ledger(change, seq, ctx);
             (undo, line.facts) = (how, facts);
         } else if let Some(ledger) = &mut self.ledger {
-            ledger.note_news(&message, now);
+            ledger.note_activity(&message, now);
         }
         let fingerprint = submission.fingerprints.message;
-        self.dedup.insert(message.message_id, Seen { seq, fingerprint });
+        self.dedup.insert(message.message_id, DedupRecord { seq, fingerprint });
         let (by, kind) = (message.from.agent_id.clone(), Some(message.kind()));
         let stored = StoredMessageParts {
             seq,
@@ -299,7 +303,7 @@ impl Router {
         }
         let delivery = Some(PendingDelivery { to, stored, delivered_early, undo });
         let on_commit = OnCommit::Receipt { receipt, kind, reply, delivery };
-        self.bus.append(Append { line: Line::Message(line), on_commit });
+        self.bus.append(Append { line: Record::Message(line), on_commit });
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use a2a_journal::{Commit, Parts, Read, Recovered};
+use a2a_journal::{Commit, JournalReader, Parts, Recovered};
 use a2a_policy::{Caller, LedgerRefusal};
 use a2a_protocol::{Outcome, Receipt};
 use actix::prelude::*;
@@ -70,7 +70,7 @@ pub struct Stopped {
 #[derive(Clone)]
 pub struct BusSystem {
     router: Addr<Router>,
-    reader: Arc<dyn Read>,
+    reader: Arc<dyn JournalReader>,
     stats: Arc<Stats>,
     head: watch::Receiver<u64>,
     keeps_ledger: bool,
@@ -253,7 +253,7 @@ impl BusSystem {
 
     /// The journal, for reading; its calls block.
     #[must_use]
-    pub fn reader(&self) -> Arc<dyn Read> {
+    pub fn reader(&self) -> Arc<dyn JournalReader> {
         Arc::clone(&self.reader)
     }
 

@@ -6,7 +6,7 @@ use a2a_policy::Now;
 use a2a_protocol::operation::PushConfig;
 use a2a_protocol::opt::ObjectiveId;
 use a2a_protocol::task::{
-    Message, Metadata, Moment, PlanId, PlanTaskId, Task, TaskState, TaskStatus,
+    Message, Metadata, PlanId, PlanTaskId, Task, TaskState, TaskStatus, UtcMillis,
 };
 use a2a_protocol::{AgentId, CorrelationId, TaskId};
 use a2a_taskdb::StoredTask;
@@ -29,7 +29,7 @@ pub(super) fn new_task(
     let context_id = message.context_id.clone().unwrap_or_else(|| Uuid::now_v7().into());
     message.context_id = Some(context_id.clone());
     message.task_id = Some(id.as_uuid().into());
-    let now = Moment::from(now.utc);
+    let now = UtcMillis::from(now.utc);
     let status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: now };
     let task = Task {
         id,
@@ -53,7 +53,7 @@ pub(super) fn new_task(
         dispatched: false,
         worked_ms: 0,
         working_since: None,
-        heard: Vec::new(),
+        applied_seqs: Vec::new(),
         created: now,
         updated: now,
     }

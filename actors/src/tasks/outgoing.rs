@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use a2a_policy::tasks::{Asked, BadRequest, Request, task_request};
+use a2a_policy::tasks::{BadRequest, Request, TaskDispatch, task_request};
 use a2a_policy::{Caller, Now};
 use a2a_protocol::body::{Extensions, Status, StatusUpdate};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::task::Message;
 use a2a_protocol::{
-    AgentId, Body, Envelope, MessageId, NonBlank, Open, Outcome, Priority, Protocol, Receipt,
+    AgentId, Body, Envelope, Extensible, MessageId, NonBlank, Outcome, Priority, Protocol, Receipt,
     Recipient, Sender, Trace,
 };
 use a2a_taskdb::StoredTask;
@@ -36,7 +36,7 @@ pub(super) struct OutgoingRequest {
 
 pub(super) fn request(
     stored: &StoredTask,
-    said_before: &[Message],
+    earlier_messages: &[Message],
     now: Now,
 ) -> Result<OutgoingRequest, BadRequest> {
     let request = Request {
@@ -44,10 +44,10 @@ pub(super) fn request(
         principal: &stored.principal,
         agent: &stored.agent,
         correlation: stored.correlation,
-        said_before,
+        earlier_messages,
         version: stored.spoken_version.as_deref(),
     };
-    let Asked { message, whole } = task_request(&request, now)?;
+    let TaskDispatch { message, whole } = task_request(&request, now)?;
     let submission =
         Submission::from_message(message, Instant::now()).with_trace(stored.trace.clone());
     Ok(OutgoingRequest { submission, whole })
@@ -68,9 +68,9 @@ pub(super) fn addition(
         "message": message,
     }});
     // A message that does not fit is left out; the agent can read it in the task's history.
-    let metadata = Open::<Extensions>::from_value(&whole).or_else(|_| {
+    let metadata = Extensible::<Extensions>::from_value(&whole).or_else(|_| {
         let bare = serde_json::json!({ MESSAGE_EXTENSION: { "taskId": stored.task.id } });
-        Open::from_value(&bare)
+        Extensible::from_value(&bare)
     });
     let envelope = |metadata| {
         Some(Envelope {

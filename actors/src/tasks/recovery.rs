@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_journal::{MAX_PAGE, Query, Read, ReadError};
-use a2a_policy::tasks::{Place, dispatch_id};
-use a2a_protocol::task::{ContextId, Label, Message, Moment, Task, TaskState, TaskStatus};
+use a2a_journal::{JournalReader, MAX_PAGE, Query, ReadError};
+use a2a_policy::tasks::{QueuePosition, dispatch_id};
+use a2a_protocol::task::{ContextId, Message, OpaqueId, Task, TaskState, TaskStatus, UtcMillis};
 use a2a_protocol::{AgentId, Body, Envelope, Kind, TaskId, Trace};
 use a2a_taskdb::StoredTask;
 use actix::prelude::{Context, Handler, MessageResult, System};
@@ -28,7 +28,7 @@ use super::objectives::OpenObjective;
 use super::service::live_task::LiveTask;
 use super::service::{Cancel, Service};
 use super::{AfterRestart, StartTasksError, TaskSystem};
-use crate::bus::router::Ledgered;
+use crate::bus::router::LedgerComparison;
 
 /// How long the start waits for answers that are in the journal.
 const REPLAY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -95,10 +95,10 @@ impl TaskSystem {
     /// ended in the store is cancelled on the bus, which stops the delivery of its request. A task
     /// that was cancelled on the bus is cancelled in the store.
     async fn reconcile(&self, dispatched: Vec<TaskId>) -> Result<(), StartTasksError> {
-        let Ledgered { open, cancelled } = self.bus.compare_ledger(dispatched).await;
+        let LedgerComparison { open, cancelled } = self.bus.compare_ledger(dispatched).await;
         for id in self.reader.ended_among(&open)? {
             let Some(stored) = self.reader.get(id)? else { continue };
-            let state = stored.task.status.state.in_a_word();
+            let state = stored.task.status.state.short_name();
             let reason = format!("its A2A task was {state} when the server stopped");
             if let Err(error) = self.bus.cancel_task(id, Some(stored.principal), reason).await {
                 tracing::error!(%error, task = %id, "ended in the store, and open on the bus");
@@ -118,10 +118,10 @@ impl TaskSystem {
     /// Rebuilds the tasks whose end is in the journal and that the store lacks.
     async fn rebuild_unstored(&self) -> Result<Vec<StoredTask>, StartTasksError> {
         let journal = self.bus.reader();
-        let mut rebuilt: HashMap<(Arc<str>, AgentId, Label), StoredTask> = HashMap::new();
+        let mut rebuilt: HashMap<(Arc<str>, AgentId, OpaqueId), StoredTask> = HashMap::new();
         // Oldest first. Of two tasks of the same message the caller has seen only the later: the
         // second exists because the first was lost before its end.
-        for task in self.bus.unheard_answers().await {
+        for task in self.bus.unacknowledged_answers().await {
             if self.reader.get(task)?.is_some() {
                 continue;
             }
@@ -177,7 +177,7 @@ impl Handler<Restore> for Service {
                 TaskState::Submitted => {
                     let order = live.stored.queued.map_or(0, |queued| queued.order);
                     self.scheduler.reserve(order);
-                    if self.scheduler.queues.restore(&live.lane, id) == Place::Runs {
+                    if self.scheduler.queues.restore(&live.lane, id) == QueuePosition::Runs {
                         running.push(id);
                     }
                 }
@@ -237,7 +237,10 @@ impl Handler<ResumeUnanswered> for Service {
 
 /// Rebuilds a task from the request in the journal, as it was when its agent was first asked;
 /// `None` when no request contains the whole task.
-fn from_journal(journal: &dyn Read, task: TaskId) -> Result<Option<StoredTask>, ReadError> {
+fn from_journal(
+    journal: &dyn JournalReader,
+    task: TaskId,
+) -> Result<Option<StoredTask>, ReadError> {
     // The oldest one: the agent may have passed the task on later.
     let (kind, limit) = (Some(Kind::TaskRequest), MAX_PAGE);
     let (since, until) = time_range(task);
@@ -292,7 +295,7 @@ fn from_record(line: &RawValue) -> Option<StoredTask> {
     if !context.a2a_whole || request.message_id != sent {
         return None;
     }
-    let asked = Moment::from(request.timestamp.to_utc());
+    let asked = UtcMillis::from(request.timestamp.to_utc());
     let status = TaskStatus { state: TaskState::Working, message: None, timestamp: asked };
     let task = Task {
         id: body.task_id,
@@ -316,13 +319,13 @@ fn from_record(line: &RawValue) -> Option<StoredTask> {
         dispatched: true,
         worked_ms: 0,
         working_since: Some(asked),
-        heard: Vec::new(),
+        applied_seqs: Vec::new(),
         created: asked,
         updated: asked,
     })
 }
 
 /// The id of the message that created the task.
-fn message_of(stored: &StoredTask) -> Option<Label> {
+fn message_of(stored: &StoredTask) -> Option<OpaqueId> {
     stored.task.history.last().map(|message| message.message_id.clone())
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use a2a_policy::tasks::hear;
+use a2a_policy::tasks::interpret;
 use a2a_protocol::{AgentId, Body, Envelope, TaskId};
 use actix::Addr;
 use parking_lot::RwLock;
@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use super::TaskStats;
 use super::service::write_behind::WriteBehindLimit;
 use super::service::{AgentReply, Service};
-use crate::{Delivery, Failed, Handled, HandlerFuture, Runtime, Ticket};
+use crate::{AckHandle, AgentRuntime, Delivery, Failed, Handled, HandlerFuture};
 
 /// Answers that may wait for their commit at once.
 const MAX_IN_FLIGHT: usize = 4_096;
@@ -57,12 +57,13 @@ fn task_of(message: &Envelope) -> Option<TaskId> {
     }
 }
 
-impl Runtime for ReplyInterceptor {
+impl AgentRuntime for ReplyInterceptor {
     /// Sends messages to the service in order. Each is acknowledged once its change is committed;
     /// one that is dropped at the shutdown is redelivered after the restart.
-    fn take_over(&self, delivery: &Delivery, ticket: Ticket) -> Option<Ticket> {
-        let Some((task, update)) = task_of(&delivery.message).zip(hear(&delivery.message)) else {
-            return Some(ticket);
+    fn take_deferred(&self, delivery: &Delivery, ack: AckHandle) -> Option<AckHandle> {
+        let Some((task, update)) = task_of(&delivery.message).zip(interpret(&delivery.message))
+        else {
+            return Some(ack);
         };
         let (answers, ends) = match &delivery.message.body {
             Body::TaskResponse(response) => (true, response.action.ends()),
@@ -80,7 +81,7 @@ impl Runtime for ReplyInterceptor {
             id: delivery.message.message_id,
             accepted: delivery.accepted,
             bytes: delivery.bytes.len(),
-            done: ticket,
+            done: ack,
         });
         None
     }
@@ -97,26 +98,26 @@ impl Runtime for ReplyInterceptor {
     }
 
     /// The service does the work on its own thread.
-    fn only_waits(&self) -> bool {
+    fn runs_on_bus_thread(&self) -> bool {
         true
     }
 
     /// An acknowledgement then waits for the store, and callers may have their replies already: a
     /// missed deadline must not fail the message.
-    fn takes_its_time(&self) -> bool {
+    fn deadline_paused(&self) -> bool {
         !self.stats.is_writing() || !self.write_behind.is_zero()
     }
 
-    fn watches(&self) -> bool {
+    fn has_out_of_band(&self) -> bool {
         true
     }
 
-    fn wants_at_once(&self, _: &AgentId, message: &Envelope) -> bool {
+    fn is_out_of_band(&self, _: &AgentId, message: &Envelope) -> bool {
         self.is_client
             || task_of(message).is_some_and(|task| self.index.is_under(&task, &self.name))
     }
 
-    fn window(&self) -> usize {
+    fn max_in_flight(&self) -> usize {
         MAX_IN_FLIGHT
     }
 }

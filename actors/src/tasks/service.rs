@@ -37,11 +37,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use a2a_journal::Alive;
-use a2a_policy::tasks::Step;
+use a2a_policy::tasks::TaskTransition;
 use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
-use a2a_protocol::task::{Message, Moment, Task};
+use a2a_protocol::task::{Message, Task, UtcMillis};
 use a2a_taskdb::{NewEvent, StoredTask, Write};
 use actix::prelude::*;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -57,7 +57,7 @@ use super::objectives::Objectives;
 use super::reply_interceptor::LiveTaskIndex;
 use super::settings::TaskSettings;
 use super::stats::{TaskLoad, TaskStats};
-use crate::bus::clock::Clock;
+use crate::bus::context::Clock;
 use crate::{BusSystem, Submission};
 
 pub(super) use agent_reply::AgentReply;
@@ -172,7 +172,7 @@ impl Service {
         events: Vec<StreamEvent>,
         mut followup: Followup,
     ) -> Option<Write> {
-        let now = Moment::from(self.clock.now().utc);
+        let now = UtcMillis::from(self.clock.now().utc);
         let deferred = self.take_deferred_create(id);
         let live = self.live.get_mut(&id)?;
         let stored = &mut live.stored;
@@ -197,7 +197,8 @@ impl Service {
         // A deferred task has no subscribers. Its events need no rows where its final state
         // contains them.
         let plain = |(_, event): &(u64, Arc<StreamEvent>)| !event.has_metadata();
-        let is_redundant = deferred.is_some() && stored.tells_all() && numbered.iter().all(plain);
+        let is_redundant =
+            deferred.is_some() && stored.has_derivable_events() && numbered.iter().all(plain);
         let events =
             if is_redundant { Vec::new() } else { numbered.iter().map(new_event).collect() };
         let write = match deferred {
@@ -234,8 +235,8 @@ impl Service {
     pub(super) fn fail(&mut self, id: TaskId, why: &str, cancel_on_bus: bool) -> bool {
         let now = self.clock.now();
         let Some(live) = self.live.get_mut(&id) else { return false };
-        let said = a2a_policy::tasks::Said::plainly(why);
-        let Some(event) = live.advance(Step::Fail, said, now) else { return false };
+        let said = a2a_policy::tasks::AgentText::plain(why);
+        let Some(event) = live.advance(TaskTransition::Fail, said, now) else { return false };
         let action =
             if cancel_on_bus { AgentAction::Cancel(why.to_owned()) } else { AgentAction::None };
         self.change(id, vec![event], Followup { action, ..Followup::default() });

@@ -25,11 +25,11 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use a2a_journal::ReadError;
+use a2a_planner::{Planner, StepPlanner};
 use a2a_policy::Limited;
-use a2a_policy::opt::{Planner, StepPlanner};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::opt::key;
-use a2a_protocol::task::{Label, Message, Task};
+use a2a_protocol::task::{Message, OpaqueId, Task};
 use a2a_protocol::{AgentId, Code, TaskId, Trace, Violation};
 use a2a_taskdb::{ListQuery, Page, StoredTask, TaskReader, TaskStoreError, TaskWriter};
 use actix::prelude::*;
@@ -43,7 +43,7 @@ use super::service::{
 };
 use super::stats::MeasureLoad;
 use super::{LiveTaskSettings, TaskLoad, TaskSettings, TaskStats, new_task, store_writer};
-use crate::bus::clock::Clock;
+use crate::bus::context::Clock;
 use crate::{BusSystem, InboxError};
 
 /// Concurrent reads of the store. Each takes a thread and a connection; more of them would only
@@ -164,7 +164,7 @@ impl TaskSystem {
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, mut stops) = mpsc::channel(1);
         let (running, ended) = std::sync::mpsc::sync_channel(1);
-        let spawned = bus.lodging().move_in(move |closing| async move {
+        let spawned = bus.bus_tasks().spawn(move |closing| async move {
             let _running = running;
             let service = service.start();
             let alive = parts.returning("task_store");
@@ -175,7 +175,7 @@ impl TaskSystem {
                     tokio::select! {
                         // Also resolves when the last handle is dropped.
                         _ = stops.recv() => {}
-                        () = closing.begins() => {}
+                        () = closing.cancelled() => {}
                     }
                     let _ = service.send(super::service::CloseStoreQueue).await;
                     let _ = tokio::task::spawn_blocking(move || writer.join()).await;
@@ -253,7 +253,7 @@ impl TaskSystem {
                 stats,
                 write_behind,
             };
-            self.bus.attach_aside(name.clone(), Arc::new(interceptor), is_client).await
+            self.bus.attach_interceptor(name.clone(), Arc::new(interceptor), is_client).await
         };
         once.get_or_try_init(attach).await.map(|_| ()).map_err(|error| match error {
             InboxError::NameTaken => taken(),
@@ -313,7 +313,7 @@ impl TaskSystem {
         &self,
         caller: &TaskCaller,
         agent: &AgentId,
-        named: &Label,
+        named: &OpaqueId,
     ) -> Result<StoredTask, Fault> {
         let none = || Fault::TaskNotFound { task: named.to_string() };
         let id: TaskId = named.as_str().parse().map_err(|_| none())?;

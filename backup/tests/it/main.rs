@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use a2a_backup::{BackupError, BackupJob, create_backup};
-use a2a_journal::{Journal, Line, Options, Recovered, Retention, verify_log};
+use a2a_journal::{Journal, Options, Record, Recovered, Retention, verify_log};
 
 use setup::*;
 
@@ -25,8 +25,8 @@ struct Rig {
 
 fn options(dir: &Path, uses_wal: bool) -> Options {
     let retention = Retention { pack: false, ..Retention::default() };
-    let ahead_after = if uses_wal { 0 } else { u64::MAX };
-    Options { retention, ahead_after, ahead_bytes: 64 << 10, ..Options::new(dir) }
+    let wal_after = if uses_wal { 0 } else { u64::MAX };
+    Options { retention, wal_after, wal_bytes: 64 << 10, ..Options::new(dir) }
 }
 
 impl Rig {
@@ -35,7 +35,7 @@ impl Rig {
         let (journal, _) = Journal::open(&options(dir.path(), uses_wal)).unwrap();
         let mut rig = Self { dir, journal, next: 1 };
         rig.commit(3);
-        let wal = rig.dir.path().join("data/a2a-ahead-0.bin");
+        let wal = rig.dir.path().join("data/a2a-wal-0.bin");
         while uses_wal && !fs::read(&wal).unwrap_or_default().starts_with(b"A2A\x01") {
             assert!(rig.next < 100_000, "the WAL is never used");
             rig.commit(1);
@@ -50,7 +50,7 @@ impl Rig {
     }
 
     fn commit_together(&mut self, lines: u64) {
-        let batch: Vec<Line> =
+        let batch: Vec<Record> =
             (self.next..self.next + lines).map(|seq| message(seq, &["tim"])).collect();
         commit(&mut self.journal, &batch);
         self.next += lines;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use a2a_actors::tasks::{Sent, TaskCaller, TaskStream};
-use a2a_policy::Roster;
+use a2a_actors::tasks::{SendOutcome, TaskCaller, TaskStream};
+use a2a_policy::Directory;
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{Operation, OptOperation, PushConfig, Reply, SendMessage};
@@ -76,14 +76,14 @@ impl A2a {
             (agent, tenant) => agent.or(tenant).unwrap_or_else(|| self.settings.host.clone()),
         };
         // People receive messages on the bus, but do no A2A tasks.
-        if Roster::is_for_people(&agent) {
+        if Directory::is_for_people(&agent) {
             return Err(no_such_agent(agent.as_str()));
         }
         Ok(CallContext {
             caller: TaskCaller {
                 owner: caller.owner().into(),
                 principal: caller.travels_as().clone(),
-                alone: !matches!(caller.principal(), Some(Principal::Agent(_))),
+                is_client: !matches!(caller.principal(), Some(Principal::Agent(_))),
                 sees_all: caller.sees_everything(),
                 trace: trace::given(request.headers()),
                 version: (version == Version::V0_3).then(|| version.as_str().into()),
@@ -159,8 +159,8 @@ impl A2a {
             return Box::pin(self.tasks.send_with_opt(caller, agent, send, hints)).await;
         }
         Ok(match self.tasks.send(caller, agent, send).await? {
-            Sent::Task(task) => Reply::Task(task),
-            Sent::Message(message) => Reply::Message(message),
+            SendOutcome::Task(task) => Reply::Task(task),
+            SendOutcome::Message(message) => Reply::Message(message),
         })
     }
 
@@ -200,7 +200,7 @@ impl A2a {
             [only] => Some(only),
             _ => None,
         };
-        shown.or_else(stated).or_else(only).unwrap_or(Version::UNSAID)
+        shown.or_else(stated).or_else(only).unwrap_or(Version::DEFAULT)
     }
 
     /// Checks the version of the header and that of the method.

@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use a2a_actors::{AgentView, Reach};
-use a2a_policy::Roster;
+use a2a_actors::{AgentView, ReachableAgents};
+use a2a_policy::Directory;
 use a2a_protocol::AgentId;
 use a2a_protocol::card::{AgentCard, Capabilities, Extension, Interface, SecurityScheme, Skill};
 use a2a_protocol::fault::Fault;
@@ -127,7 +127,7 @@ fn base_url(a2a: &A2a, request: &HttpRequest) -> String {
 
 impl A2a {
     pub(super) async fn view(&self, agent: &AgentId) -> Option<AgentView> {
-        if self.tasks.is_a_callers(agent) || Roster::is_for_people(agent) {
+        if self.tasks.is_client_name(agent) || Directory::is_for_people(agent) {
             return None;
         }
         self.bus.agent(agent.clone()).await
@@ -169,7 +169,7 @@ impl A2a {
     }
 
     /// Adds the agents that the caller may give tasks: a skill each, with its URL.
-    fn add_agents(&self, card: &mut AgentCard, location: &ServerLocation, reach: &Reach) {
+    fn add_agents(&self, card: &mut AgentCard, location: &ServerLocation, reach: &ReachableAgents) {
         let base = &location.base_url;
         let agents = reach.agents.iter().filter(|(agent, _)| *agent != self.settings.host);
         let mut listed = Vec::new();
@@ -252,7 +252,7 @@ impl A2a {
 }
 
 /// The rate limits of the caller.
-fn limits(reach: &Reach) -> Extension {
+fn limits(reach: &ReachableAgents) -> Extension {
     let rates = &reach.rates;
     Extension {
         uri: LIMITS_EXTENSION.to_owned(),

@@ -110,7 +110,7 @@ impl Extensions {
     ) -> Option<Cow<'a, StreamEvent>> {
         let event = match event {
             _ if self.show_opt() => Cow::Borrowed(event),
-            StreamEvent::StatusUpdate(update) if last && event.is_opt_news() => {
+            StreamEvent::StatusUpdate(update) if last && event.is_opt_only() => {
                 let mut update = update.clone();
                 without_opt(&mut update.metadata);
                 Cow::Owned(StreamEvent::StatusUpdate(update))

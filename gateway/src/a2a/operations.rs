@@ -1,7 +1,7 @@
 //! OpenAPI descriptions of the A2A routes, derived from the tables of `a2a_protocol::wire`.
 
 use a2a_protocol::card::AgentCard;
-use a2a_protocol::wire::describe::{self, Place};
+use a2a_protocol::wire::describe::{self, Endpoint};
 use a2a_protocol::wire::{Method, Version, rest};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
     for (prefix, suffix) in [("", ""), ("/agents/{agent}", "OfAgent")] {
         operations.push(rpc(&format!("{prefix}/a2a"), suffix));
         for (version, below) in [(Version::V1_0, ""), (Version::V0_3, "/v1")] {
-            for place in describe::places(version) {
+            for place in describe::endpoints(version) {
                 operations.push(http(version, &format!("{prefix}{below}"), suffix, place, schemas));
             }
         }
@@ -108,10 +108,10 @@ fn http(
     version: Version,
     prefix: &str,
     suffix: &str,
-    place: Place,
+    place: Endpoint,
     schemas: &mut SchemaGenerator,
 ) -> Operation {
-    let Place { method, verb, path } = place;
+    let Endpoint { method, verb, path } = place;
     let name = method.rpc_name(Version::V1_0);
     let (tag, mark) = match version {
         Version::V1_0 => ("A2A 1.0", ""),

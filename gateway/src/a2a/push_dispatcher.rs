@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use a2a_actors::tasks::TaskSystem;
 use a2a_protocol::PROGRESS_EXTENSION;
-use a2a_protocol::task::Moment;
+use a2a_protocol::task::UtcMillis;
 use a2a_protocol::wire::{Version, push_body};
-use a2a_taskdb::Due;
+use a2a_taskdb::OutboxEntry;
 use chrono::Utc;
 use tokio::task::JoinSet;
 use tracing::field::display;
@@ -86,7 +86,7 @@ impl PushDispatcher {
 }
 
 /// Performs one call and records its outcome.
-async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: Due) {
+async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: OutboxEntry) {
     let Some(call) = call(tasks, &due).await else {
         return tasks.push_done(due.outbox).await;
     };
@@ -102,7 +102,7 @@ async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: Due) {
         Next::Retry { after } => {
             webhooks.count(CallEnd::Retried);
             let at = Utc::now() + after;
-            tasks.push_later(due.outbox, attempt, Moment::from(at)).await;
+            tasks.push_later(due.outbox, attempt, UtcMillis::from(at)).await;
         }
         Next::GiveUp => {
             webhooks.count(CallEnd::GivenUp);
@@ -121,15 +121,15 @@ async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: Due) {
 
 /// The call for an event; `None` when its task is gone, the secrets cannot be sent, or the event is
 /// not visible to the owner of the push config.
-async fn call(tasks: &TaskSystem, due: &Due) -> Option<Call> {
+async fn call(tasks: &TaskSystem, due: &OutboxEntry) -> Option<Call> {
     let version = if due.config.legacy { Version::V0_3 } else { Version::V1_0 };
-    let stored = tasks.whole(due.task).await.ok()?;
+    let stored = tasks.get_any(due.task).await.ok()?;
     let trace = Some(stored.trace());
     let mut task = Arc::unwrap_or_clone(stored.task);
     let mut event = Cow::Borrowed(&*due.event);
     if !due.config.opt {
         event = due.event.without_opt()?;
-        task.forget_opt();
+        task.strip_opt();
     }
     if !due.config.progress {
         event = without_progress(event);

@@ -1,6 +1,6 @@
 //! HTTP+JSON binding: the fallback for every path that no other route has.
 
-use a2a_actors::tasks::Happened;
+use a2a_actors::tasks::TaskEvent;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::wire::rest::{NoRoute, Route};
 use a2a_protocol::wire::{self, Decoded, Dialect, Version, error, rest};
@@ -124,7 +124,7 @@ impl RestCall<'_> {
             }
             CallOutcome::Card(card) => response.body(card.to_string()),
             CallOutcome::Stream(events) => {
-                let write = move |happened: &Happened| {
+                let write = move |happened: &TaskEvent| {
                     let shown = active.shown(&happened.event, happened.last)?;
                     Some(wire::event(dialect, &shown, happened.last).to_json())
                 };

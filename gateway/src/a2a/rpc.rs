@@ -1,6 +1,6 @@
 //! JSON-RPC binding: `POST /a2a` for the host's own agent, `POST /agents/{id}/a2a` for any.
 
-use a2a_actors::tasks::Happened;
+use a2a_actors::tasks::TaskEvent;
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::wire::error::Refusal;
@@ -126,10 +126,10 @@ impl RpcRequest<'_> {
                 }
                 let id = id.as_json().to_owned();
                 let active = extensions.map(|(active, _)| active.clone()).unwrap_or_default();
-                let write = move |happened: &Happened| {
+                let write = move |happened: &TaskEvent| {
                     let shown = active.shown(&happened.event, happened.last)?;
                     let event = wire::event(dialect, &shown, happened.last);
-                    Some(jsonrpc::success(Id::kept(&id), &event))
+                    Some(jsonrpc::success(Id::from_json(&id), &event))
                 };
                 let keep_alive = self.a2a.settings.keep_alive;
                 let (who, request) = (self.who.clone(), self.request);

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use a2a_actors::tasks::{Happened, TaskStream};
+use a2a_actors::tasks::{TaskEvent, TaskStream};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::wire::Method;
 use actix_web::web::Bytes;
@@ -34,7 +34,7 @@ pub(super) struct EventStream<W> {
     _share: Option<Share>,
 }
 
-impl<W: Fn(&Happened) -> Option<String> + 'static> EventStream<W> {
+impl<W: Fn(&TaskEvent) -> Option<String> + 'static> EventStream<W> {
     pub(super) fn new(
         events: TaskStream,
         write: W,
@@ -104,14 +104,14 @@ fn as_stream(response: &mut HttpResponseBuilder) -> &mut HttpResponseBuilder {
 }
 
 /// A streaming response, until the task is at rest or the reader leaves.
-pub(super) fn response<W: Fn(&Happened) -> Option<String> + 'static>(
+pub(super) fn response<W: Fn(&TaskEvent) -> Option<String> + 'static>(
     mut response: HttpResponseBuilder,
     open: EventStream<W>,
 ) -> HttpResponse {
     as_stream(&mut response).streaming(body(open))
 }
 
-fn body<W: Fn(&Happened) -> Option<String> + 'static>(
+fn body<W: Fn(&TaskEvent) -> Option<String> + 'static>(
     open: EventStream<W>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold(open, |mut open| async move {

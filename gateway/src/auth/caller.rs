@@ -5,7 +5,7 @@ use std::future::{Ready, ready};
 use std::sync::Arc;
 
 use a2a_actors::BusSystem;
-use a2a_policy::{Caller, Roster};
+use a2a_policy::{Caller, Directory};
 use a2a_protocol::AgentId;
 use actix_web::dev::Payload;
 use actix_web::error::InternalError;
@@ -155,7 +155,7 @@ fn identify(request: &HttpRequest) -> actix_web::Result<BusCaller> {
 /// Whether a caller without a token sends as a person: it names one of the ids reserved for people.
 fn meant_person(request: &HttpRequest) -> bool {
     let name = request.headers().get(ON_BEHALF_OF).and_then(|name| name.to_str().ok());
-    name.and_then(|name| name.parse().ok()).is_some_and(|name| Roster::is_for_people(&name))
+    name.and_then(|name| name.parse().ok()).is_some_and(|name| Directory::is_for_people(&name))
 }
 
 /// The authenticated caller of an A2A endpoint.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use a2a_policy::{Holder, NameTaken, Names, Roster};
+use a2a_policy::{Directory, Holder, NameTaken, Names};
 use a2a_protocol::{AgentId, BadAgentId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -137,7 +137,7 @@ impl Principal {
 fn name(what: &'static str, text: &str) -> Result<AgentId, BadPrincipal> {
     let bad = |source| BadPrincipal::Name { what, text: text.to_owned(), source };
     let name: AgentId = text.parse().map_err(bad)?;
-    if Roster::is_reserved(&name) {
+    if Directory::is_reserved(&name) {
         return Err(BadPrincipal::Reserved(name));
     }
     if text.eq_ignore_ascii_case(UNNAMED_CLIENT) {

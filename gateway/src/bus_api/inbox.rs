@@ -104,7 +104,7 @@ pub(crate) async fn take(
 
 /// Lists the inbox without taking anything.
 async fn peek(agent: AgentId, limit: usize, bus: &BusSystem) -> actix_web::Result<HttpResponse> {
-    let view = bus.look(agent.clone(), limit).await.ok_or_else(|| no_such_agent(&agent))?;
+    let view = bus.peek(agent.clone(), limit).await.ok_or_else(|| no_such_agent(&agent))?;
     let seen = view.deliveries.iter().filter_map(|DeliveryView { delivery, state, due }| {
         Some(PeekedMessage {
             seq: delivery.seq,

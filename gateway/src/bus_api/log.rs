@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_actors::{BusSystem, circuit_fact};
-use a2a_journal::{Head, MAX_PAGE, Read, ReadError, StoredRecord, VerifyError};
+use a2a_journal::{Head, JournalReader, MAX_PAGE, ReadError, StoredRecord, VerifyError};
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use actix_web::http::StatusCode;
@@ -117,7 +117,7 @@ pub(crate) async fn message(
     let (from, limit) = read_cursor(pairs).map_err(|bad| bad_parameter(&bad))?;
     let is_first = from.is_none();
     search(&bus, &settings, move |reader, redaction| {
-        let trail = reader.trail(&id, from.unwrap_or_default(), limit)?;
+        let trail = reader.message_history(&id, from.unwrap_or_default(), limit)?;
         let is_nowhere = is_first && trail.records.is_empty() && trail.next.is_none();
         let next = trail.next.map(|next| next.to_string()).unwrap_or_default();
         Ok((!is_nowhere).then(|| records(&trail.records, redaction, &next)))
@@ -141,7 +141,7 @@ pub(crate) async fn circuit(
     let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let after = read_after(pairs).map_err(|bad| bad_parameter(&bad))?;
     search(&bus, &settings, move |reader, redaction| {
-        let notes = reader.notes(&circuit_fact(&key), after)?;
+        let notes = reader.fact_events(&circuit_fact(&key), after)?;
         let shown = notes.lines.iter().map(|line| line.get().to_owned());
         let shown: Vec<_> = shown.map(|line| redaction.apply(line)).collect();
         let next = notes.next.map(|next| next.to_string()).unwrap_or_default();
@@ -222,7 +222,9 @@ pub(crate) async fn verify(
 async fn search(
     bus: &BusSystem,
     settings: &web::Data<LogSettings>,
-    question: impl FnOnce(&dyn Read, &Redaction) -> Result<Option<String>, ReadError> + Send + 'static,
+    question: impl FnOnce(&dyn JournalReader, &Redaction) -> Result<Option<String>, ReadError>
+    + Send
+    + 'static,
 ) -> actix_web::Result<HttpResponse> {
     let turn = Arc::clone(&settings.searching).acquire_owned().await;
     let (reader, settings) = (bus.reader(), settings.clone());

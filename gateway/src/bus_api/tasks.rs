@@ -8,10 +8,10 @@ use schemars::SchemaGenerator;
 use std::sync::Arc;
 
 use a2a_actors::{BusSystem, CancelError, TaskFilter};
-use a2a_policy::Task;
+use a2a_policy::Assignment;
 use a2a_protocol::fault::Fault;
-use a2a_protocol::task::{ContextId, Task as A2aTask, TaskState as A2aTaskState};
-use a2a_protocol::{AgentId, BadUuid, TaskId, TaskState};
+use a2a_protocol::task::{Task as A2aTask, ContextId, TaskState as A2aTaskState};
+use a2a_protocol::{AgentId, AssignmentState, BadUuid, TaskId};
 use a2a_taskdb::{ListQuery, MAX_PAGE, StoredTask};
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, delete, get, post, web};
@@ -27,7 +27,7 @@ const MOST: usize = 1_000;
 #[derive(Deserialize)]
 struct LedgerFilter {
     agent: Option<String>,
-    state: Option<TaskState>,
+    state: Option<AssignmentState>,
     correlation: Option<String>,
     overdue: Option<bool>,
     limit: Option<usize>,
@@ -64,7 +64,7 @@ pub(crate) async fn show(
     bus: web::Data<BusSystem>,
 ) -> actix_web::Result<HttpResponse> {
     let id = task_id(&id)?;
-    let concerns = |task: &Task| who.agent().is_none_or(|agent| task.concerns(agent));
+    let concerns = |task: &Assignment| who.agent().is_none_or(|agent| task.concerns(agent));
     // The task of another agent looks like none.
     let task = bus.task(id).await.filter(concerns).ok_or_else(|| {
         refuse(StatusCode::NOT_FOUND, "unknown_task", &format!("There is no task {id}."))
@@ -144,7 +144,7 @@ pub(crate) async fn list_a2a(
     }
     if let Some(id) = &filter.task {
         let id = task_id(id)?;
-        let found = a2a.tasks().whole(id).await.ok();
+        let found = a2a.tasks().get_any(id).await.ok();
         let found = found.filter(|stored| agent.as_ref().is_none_or(|a| stored.agent == *a));
         return Ok(answer(found.as_slice(), String::new()));
     }
@@ -162,7 +162,7 @@ pub(crate) async fn list_a2a(
         history_length: Some(0),
         ..ListQuery::default()
     };
-    let page = a2a.tasks().survey(query).await.map_err(|_| {
+    let page = a2a.tasks().list_all(query).await.map_err(|_| {
         let detail = "The tasks cannot be read right now; try again later.";
         refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
     })?;
@@ -197,7 +197,7 @@ pub(crate) async fn whole(
     };
     let task = match agent {
         Some(agent) => a2a.tasks().get_as_agent(&agent, id).await,
-        None => a2a.tasks().whole(id).await.map(|stored| Arc::unwrap_or_clone(stored.task)),
+        None => a2a.tasks().get_any(id).await.map(|stored| Arc::unwrap_or_clone(stored.task)),
     };
     Ok(HttpResponse::Ok().json(task.map_err(|_| none())?))
 }
@@ -230,7 +230,7 @@ struct ForAgent {
 
 /// Descriptions of the routes above for the OpenAPI document.
 pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
-    let task: Value = schemas.subschema_for::<Task>().into();
+    let task: Value = schemas.subschema_for::<Assignment>().into();
     let agent: Value = schemas.subschema_for::<AgentId>().into();
     let limit = json!({ "type": "integer", "minimum": 0, "default": 50 });
     let id = json!({ "type": "string", "format": "uuid" });
@@ -258,7 +258,7 @@ pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
             "List tasks of the ledger, last changed first",
         )
         .query("agent", agent.clone(), "That it has a part in; an agent sees only its own")
-        .query("state", schemas.subschema_for::<TaskState>().into(), "In this state")
+        .query("state", schemas.subschema_for::<AssignmentState>().into(), "In this state")
         .query("correlation", id.clone(), "Of this conversation")
         .description("A page may be short or empty and still have a `nextCursor`: continue until that is empty.")
         .query(

@@ -187,12 +187,12 @@ fn about_journal(bus: &BusSystem, load: Option<&BusLoad>) -> Vec<Family> {
         Family::histogram(
             "journal_commit_seconds",
             "Duration of one group commit of the journal in seconds",
-            stats.commit_seconds().classes(),
+            stats.commit_seconds().snapshot(),
         ),
         Family::histogram(
             "journal_commit_lines",
             "Lines per group commit of the journal",
-            stats.commit_lines().classes(),
+            stats.commit_lines().snapshot(),
         ),
         Family::gauge(
             "journal_unindexed_lines",
@@ -219,12 +219,12 @@ fn about_tasks(stats: &TaskStats, load: Option<&TaskLoad>) -> Vec<Family> {
         Family::histogram(
             "task_store_commit_seconds",
             "Duration of one commit of the task store in seconds",
-            stats.commit_seconds().classes(),
+            stats.commit_seconds().snapshot(),
         ),
         Family::histogram(
             "task_store_commit_changes",
             "Changes per commit of the task store",
-            stats.commit_changes().classes(),
+            stats.commit_changes().snapshot(),
         ),
     ];
     families.extend(load.into_iter().flat_map(|load| {
@@ -255,8 +255,8 @@ fn about_http(http_metrics: &HttpMetrics, quotas: &Quotas, sessions: usize) -> [
             (labels, http_metrics.answers(route, *class))
         })
     });
-    let took =
-        routes().map(|route| (vec![("route", route.as_str())], http_metrics.took(route).classes()));
+    let took = routes()
+        .map(|route| (vec![("route", route.as_str())], http_metrics.took(route).snapshot()));
     let unauthorized = Unauthorized::ALL
         .iter()
         .map(|why| (vec![("reason", why.as_str())], http_metrics.unauthorized(*why)));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use a2a_actors::Classes;
+use a2a_actors::HistogramSnapshot;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -27,7 +27,7 @@ pub(super) struct Family {
 enum Values {
     Counters(Vec<(Labels, u64)>),
     Gauges(Vec<(Labels, f64)>),
-    Histograms(Vec<(Labels, Classes)>),
+    Histograms(Vec<(Labels, HistogramSnapshot)>),
 }
 
 impl Family {
@@ -57,14 +57,18 @@ impl Family {
         Self { name, help, values: Values::Gauges(values.into_iter().collect()) }
     }
 
-    pub(super) fn histogram(name: &'static str, help: &'static str, value: Classes) -> Self {
+    pub(super) fn histogram(
+        name: &'static str,
+        help: &'static str,
+        value: HistogramSnapshot,
+    ) -> Self {
         Self::histograms(name, help, [(Labels::new(), value)])
     }
 
     pub(super) fn histograms(
         name: &'static str,
         help: &'static str,
-        values: impl IntoIterator<Item = (Labels, Classes)>,
+        values: impl IntoIterator<Item = (Labels, HistogramSnapshot)>,
     ) -> Self {
         Self { name, help, values: Values::Histograms(values.into_iter().collect()) }
     }
@@ -84,8 +88,8 @@ impl Family {
                 each(&mut family, values, |metric, value| metric.encode_gauge(value))
             }
             Values::Histograms(values) => each(&mut family, values, |metric, value| {
-                let Classes { sum, count, classes } = value;
-                metric.encode_histogram::<NoLabelSet>(*sum, *count, classes, None)
+                let HistogramSnapshot { sum, count, buckets } = value;
+                metric.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)
             }),
         }
     }
@@ -140,7 +144,11 @@ mod tests {
             Family::histogram(
                 "took_seconds",
                 "How long it took",
-                Classes { sum: 0.5, count: 2, classes: vec![(0.1, 1), (f64::INFINITY, 1)] },
+                HistogramSnapshot {
+                    sum: 0.5,
+                    count: 2,
+                    buckets: vec![(0.1, 1), (f64::INFINITY, 1)],
+                },
             ),
         ];
         let expected = "\

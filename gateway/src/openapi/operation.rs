@@ -1,7 +1,7 @@
 //! Builder of one Operation Object.
 
 use a2a_policy::CircuitKey;
-use a2a_protocol::task::Label;
+use a2a_protocol::task::OpaqueId;
 use a2a_protocol::{AgentId, MessageId, TaskId};
 use actix_web::http::StatusCode;
 use schemars::SchemaGenerator;
@@ -212,8 +212,10 @@ fn path_parameters(path: &str, schemas: &mut SchemaGenerator) -> Vec<Value> {
             "taskId" => (schemas.subschema_for::<TaskId>().into(), "The task"),
             "key" => (schemas.subschema_for::<CircuitKey>().into(), "The circuit"),
             "seq" => (super::number(), "The number of its record"),
-            "id" => (schemas.subschema_for::<Label>().into(), "The task, as the caller knows it"),
-            "configId" => (schemas.subschema_for::<Label>().into(), "The push configuration"),
+            "id" => {
+                (schemas.subschema_for::<OpaqueId>().into(), "The task, as the caller knows it")
+            }
+            "configId" => (schemas.subschema_for::<OpaqueId>().into(), "The push configuration"),
             "what" => {
                 (json!({ "type": "string", "enum": ["retry", "drop"] }), "What to do with it")
             }

@@ -88,29 +88,35 @@ impl End {
                 let left = matches!(&reason, Some(reason) if reason.code == CloseCode::Normal);
                 let _ = timeout(LAST_WORDS, connection.ws.clone().close(reason)).await;
                 if left {
-                    connection.remote.because("the agent closed its connection and left it undone");
+                    connection
+                        .remote
+                        .set_loss_reason("the agent closed its connection and left it undone");
                 } else {
                     linger(connection).await;
                 }
             }
             Self::Faulty(code, _, detail) => {
                 let _ = timeout(LAST_WORDS, connection.flush()).await;
-                connection.remote.away();
+                connection.remote.suspend();
                 close(connection.ws.clone(), &mut connection.incoming, code, &detail).await;
-                connection.remote.because("the agent's connection was closed: it broke the rules");
+                connection
+                    .remote
+                    .set_loss_reason("the agent's connection was closed: it broke the rules");
                 linger(connection).await;
             }
             Self::Lost => linger(connection).await,
             Self::Silent => {
                 let detail = "nothing was heard of you for too long, not even an answer to a ping";
                 abandon(&connection, SILENT, detail);
-                connection.remote.because("the agent's connection was silent for too long");
+                connection.remote.set_loss_reason("the agent's connection was silent for too long");
                 linger(connection).await;
             }
             Self::Stalled => {
                 let detail = "you took nothing for too long";
                 abandon(&connection, STALLED, detail);
-                connection.remote.because("the agent's connection took nothing for too long");
+                connection
+                    .remote
+                    .set_loss_reason("the agent's connection took nothing for too long");
                 linger(connection).await;
             }
         }
@@ -155,9 +161,9 @@ async fn linger(connection: AgentConnection) {
     if grace.is_zero() {
         return;
     }
-    remote.away();
+    remote.suspend();
     tokio::select! {
-        () = sleep(grace) => remote.because("the connection of the agent was lost, and it did not come back in time"),
+        () = sleep(grace) => remote.set_loss_reason("the connection of the agent was lost, and it did not come back in time"),
         Some(request) = permit.requests.recv() => drop(request.send(remote)),
         () = stopped(&mut stops) => remote.give_back(),
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use a2a_actors::{BusSystem, Delivery, Failed, Handled, HandlerFuture, InboxError, Runtime};
+use a2a_actors::{AgentRuntime, BusSystem, Delivery, Failed, Handled, HandlerFuture, InboxError};
 use a2a_protocol::{AgentId, MessageId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -39,7 +39,7 @@ struct RemoteRuntime {
     out: UnboundedSender<FromBus>,
 }
 
-impl Runtime for RemoteRuntime {
+impl AgentRuntime for RemoteRuntime {
     fn handle(&self, delivery: Delivery) -> HandlerFuture {
         let (settle, mut settled) = oneshot::channel();
         // When the receiver is gone the future stays pending, as below.
@@ -62,7 +62,7 @@ impl Runtime for RemoteRuntime {
         })
     }
 
-    fn window(&self) -> usize {
+    fn max_in_flight(&self) -> usize {
         self.window.load(Relaxed)
     }
 }
@@ -107,7 +107,7 @@ impl RemoteAgent {
     }
 
     /// Pauses deliveries and keeps those in flight; other sessions of the agent get the rest.
-    pub(crate) fn away(&self) {
+    pub(crate) fn suspend(&self) {
         self.set(0, false);
     }
 
@@ -120,7 +120,7 @@ impl RemoteAgent {
 
     /// Messages in flight at most.
     pub(crate) fn window(&self) -> usize {
-        self.remote.window()
+        self.remote.max_in_flight()
     }
 
     /// The next event; `None` when the bus has ended. Cancellation safe.
@@ -186,7 +186,7 @@ impl RemoteAgent {
     }
 
     /// Sets the reason that is logged when the agent is lost.
-    pub(crate) fn because(&mut self, why: &'static str) {
+    pub(crate) fn set_loss_reason(&mut self, why: &'static str) {
         self.why_lost = why;
     }
 

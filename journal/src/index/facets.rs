@@ -33,7 +33,7 @@ pub(crate) fn time_and_outcome(line: &[u8]) -> Option<(DateTime<Utc>, Option<Out
     let time = DateTime::parse_from_rfc3339(time).ok()?.to_utc();
     let word = rest.get(24..)?.strip_prefix(b"\",\"outcome\":\"");
     let word = word.and_then(|rest| rest.get(..memchr::memchr(b'"', rest)?));
-    let outcome = word.and_then(|word| Outcome::from_word(std::str::from_utf8(word).ok()?));
+    let outcome = word.and_then(|word| Outcome::from_name(std::str::from_utf8(word).ok()?));
     Some((time, outcome))
 }
 
@@ -109,7 +109,7 @@ fn of_record(record: RecordFields<'_>) -> Facets<'_> {
     for party in [from, to].into_iter().flatten() {
         facets.agents.extend(party.agent_id.map(|word| word.0));
     }
-    facets.kind = kind.and_then(|word| Kind::from_word(&word.0));
+    facets.kind = kind.and_then(|word| Kind::from_name(&word.0));
     facets.correlation = correlation_id.and_then(|word| word.0.parse().ok());
     facets.task = payload.and_then(|payload| payload.task_id?.0.parse().ok());
     facets
@@ -128,7 +128,7 @@ fn of_any(record: &RawValue) -> Facets<'static> {
     let names = parties.chain(recipients).filter_map(|party| field(&fields(party), "agentId"));
     Facets {
         agents: field(&record, "by").into_iter().chain(names).map(Cow::Owned).collect(),
-        kind: field(&message, "type").and_then(|word| Kind::from_word(&word)),
+        kind: field(&message, "type").and_then(|word| Kind::from_name(&word)),
         message_id: field(&record, "messageId").and_then(|id| id.parse().ok()),
         correlation: field(&message, "correlationId").and_then(|id| id.parse().ok()),
         task: field(&payload, "taskId").and_then(|id| id.parse().ok()),

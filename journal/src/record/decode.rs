@@ -73,12 +73,12 @@ pub(crate) struct Decoded<'a> {
 impl Decoded<'_> {
     /// The outcome; `None` if this version does not define it.
     pub fn outcome(&self) -> Option<Outcome> {
-        Outcome::from_word(self.outcome.as_deref()?)
+        Outcome::from_name(self.outcome.as_deref()?)
     }
 
     /// The event; `None` if this version does not define it.
     pub fn event(&self) -> Option<Event> {
-        Event::from_word(self.event.as_deref()?)
+        Event::from_name(self.event.as_deref()?)
     }
 
     pub fn time(&self) -> Option<DateTime<Utc>> {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use a2a_protocol::{AgentId, CorrelationId, ReviewState, TaskId, TaskState};
+use a2a_protocol::{AgentId, AssignmentState, CorrelationId, ReviewState, TaskId};
 use chrono::{DateTime, SubsecRound, Utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct Assignment {
     /// The agent that must do it.
     pub assignee: AgentId,
     /// The state of the work.
-    pub state: TaskState,
+    pub state: AssignmentState,
     /// The sequence number of the latest request.
     pub record: u64,
     /// The number of changes, from 1.
@@ -181,7 +181,7 @@ struct StoredAssignment<'a> {
     correlation_id: CorrelationId,
     requester: Cow<'a, AgentId>,
     assignee: Cow<'a, AgentId>,
-    state: TaskState,
+    state: AssignmentState,
     record: u64,
     version: u64,
     changed: i64,

@@ -1,7 +1,7 @@
 //! Validation of messages against the ledger, and the change each would make.
 
 use a2a_protocol::body::{ReviewRequest, ReviewResponse, StatusUpdate, TaskRequest, TaskResponse};
-use a2a_protocol::{AgentId, Body, Envelope, Outcome, TaskId, TaskState};
+use a2a_protocol::{AgentId, AssignmentState, Body, Envelope, Outcome, TaskId};
 
 use super::ledger::{changed, clip};
 use super::transitions::possible_actions;
@@ -40,7 +40,7 @@ pub enum LedgerRefusal {
         /// The task.
         task: TaskId,
         /// Its state.
-        state: TaskState,
+        state: AssignmentState,
         /// The reason, and the actions that are possible.
         problem: String,
     },
@@ -128,7 +128,7 @@ impl Ledger {
             correlation_id: message.correlation_id,
             requester: from.clone(),
             assignee: message.to.as_ref().map_or(from, |to| &to.agent_id).clone(),
-            state: TaskState::Requested,
+            state: AssignmentState::Requested,
             record: 0,
             version: 1,
             changed: now.utc,
@@ -295,7 +295,7 @@ impl Ledger {
         let Some(task) = self.get(&body.task_id) else {
             let mut task = self.new_task(message, body.task_id, now)?;
             task.assignee = body.author_agent.clone();
-            task.state = TaskState::Working;
+            task.state = AssignmentState::Working;
             task.unrequested = true;
             task.review = Some(pending(to, 1));
             let task = Box::new(task);
@@ -364,7 +364,7 @@ impl Ledger {
             Some(Review { state: verdict, reviewer: reviewer.clone(), round: review.round });
         if transition == Transition::Approve {
             if task.unrequested {
-                task.state = TaskState::Completed; // no response is expected
+                task.state = AssignmentState::Completed; // no response is expected
             }
             let next = body.next_tasks.iter().flat_map(|tasks| tasks.iter());
             let free = PROPOSED.saturating_sub(task.proposed.len());

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::time::Duration;
 
-use a2a_protocol::{AgentId, CorrelationId, Envelope, TaskId, TaskState};
+use a2a_protocol::{AgentId, AssignmentState, CorrelationId, Envelope, TaskId};
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::{Now, WorkProgress};
@@ -266,7 +266,8 @@ impl Ledger {
         if let Some(deadline) = task.deadline.filter(|at| *at > activity) {
             return Some(deadline);
         }
-        let silence = self.settings.overdue_after.filter(|_| task.state != TaskState::Blocked)?;
+        let silence =
+            self.settings.overdue_after.filter(|_| task.state != AssignmentState::Blocked)?;
         activity.checked_add_signed(TimeDelta::from_std(silence).ok()?)
     }
 
@@ -294,7 +295,7 @@ impl Ledger {
         let state = transition.after(task.state)?;
         let progress = match state {
             _ if state == task.state => WorkProgress::None,
-            TaskState::Declined => WorkProgress::Declines,
+            AssignmentState::Declined => WorkProgress::Declines,
             _ if state.is_ended() => WorkProgress::Ends,
             _ => WorkProgress::Moves,
         };

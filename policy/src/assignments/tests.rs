@@ -1,6 +1,6 @@
 //! Message sequences against the ledger.
 
-use a2a_protocol::{AgentId, Envelope, Kind, Outcome, ReviewState, TaskId, TaskState};
+use a2a_protocol::{AgentId, AssignmentState, Envelope, Kind, Outcome, ReviewState, TaskId};
 use chrono::{DateTime, TimeDelta};
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ impl LedgerHarness {
     }
 
     /// Sends a message; returns the state of the task, or the outcome of the refusal.
-    fn send(&mut self, message: &Envelope) -> Result<TaskState, Outcome> {
+    fn send(&mut self, message: &Envelope) -> Result<AssignmentState, Outcome> {
         self.send_with_senior(message, None).map_err(|refusal| refusal.outcome())
     }
 
@@ -51,7 +51,7 @@ impl LedgerHarness {
         &mut self,
         message: &Envelope,
         senior: Option<&AgentId>,
-    ) -> Result<TaskState, LedgerRefusal> {
+    ) -> Result<AssignmentState, LedgerRefusal> {
         self.record += 1;
         if let Some(change) = self.ledger.check(message, senior, now())? {
             self.ledger.apply(change, self.record);
@@ -59,26 +59,26 @@ impl LedgerHarness {
         Ok(self.task().state)
     }
 
-    fn request(&mut self, from: &str, to: &str) -> Result<TaskState, Outcome> {
+    fn request(&mut self, from: &str, to: &str) -> Result<AssignmentState, Outcome> {
         self.send(&message(Kind::TaskRequest, from, to, &json!({})))
     }
 
-    fn answer(&mut self, from: &str, action: &str) -> Result<TaskState, Outcome> {
+    fn answer(&mut self, from: &str, action: &str) -> Result<AssignmentState, Outcome> {
         let body = json!({ "action": action, "reason": "because", "result": {} });
         self.send(&message(Kind::TaskResponse, from, "roman", &body))
     }
 
-    fn report(&mut self, from: &str, status: &str) -> Result<TaskState, Outcome> {
+    fn report(&mut self, from: &str, status: &str) -> Result<AssignmentState, Outcome> {
         let body = json!({ "status": status, "blockedBy": "the weather" });
         self.send(&message(Kind::StatusUpdate, from, "roman", &body))
     }
 
-    fn ask_review(&mut self, from: &str, reviewer: &str) -> Result<TaskState, Outcome> {
+    fn ask_review(&mut self, from: &str, reviewer: &str) -> Result<AssignmentState, Outcome> {
         let body = json!({ "authorAgent": "tim" });
         self.send(&message(Kind::ReviewRequest, from, reviewer, &body))
     }
 
-    fn verdict(&mut self, from: &str, verdict: &str) -> Result<TaskState, Outcome> {
+    fn verdict(&mut self, from: &str, verdict: &str) -> Result<AssignmentState, Outcome> {
         self.send(&verdict_of(from, verdict))
     }
 
@@ -103,8 +103,8 @@ fn verdict_of(from: &str, verdict: &str) -> Envelope {
     message(Kind::ReviewResponse, from, "tim", &body)
 }
 
+use AssignmentState::*;
 use Outcome::{IllegalTransition, NotAssignee, UnknownTask};
-use TaskState::*;
 
 #[test]
 fn text_is_bounded_and_oldest_ended_are_evicted_first() {

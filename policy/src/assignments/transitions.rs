@@ -1,10 +1,10 @@
 //! State machine of an assignment and of its review, as two tables.
 
-use TaskState::{
+use AssignmentState::{
     Accepted, Blocked, Completed, Declined, Failed, Paused, Reopened, Requested, Working,
 };
 use a2a_protocol::body::{Action, Status, Verdict};
-use a2a_protocol::{ReviewState, TaskState};
+use a2a_protocol::{AssignmentState, ReviewState};
 
 /// An event in the life of an assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,14 +44,14 @@ pub enum Transition {
 }
 
 /// States that are not ended.
-const OPEN: &[TaskState] = &[Requested, Accepted, Working, Blocked, Paused, Reopened];
+const OPEN: &[AssignmentState] = &[Requested, Accepted, Working, Blocked, Paused, Reopened];
 /// States in which there may be work to review.
-const REVIEWABLE: &[TaskState] =
+const REVIEWABLE: &[AssignmentState] =
     &[Requested, Accepted, Working, Blocked, Paused, Reopened, Completed];
 
 /// For each transition, the states in which it is allowed and the state it leads to (`None`:
 /// unchanged).
-pub const TRANSITIONS: &[(Transition, &[TaskState], Option<TaskState>)] = &[
+pub const TRANSITIONS: &[(Transition, &[AssignmentState], Option<AssignmentState>)] = &[
     // While it is blocked, a new request supplies what was missing.
     (Transition::AskAgain, &[Declined, Failed, Blocked], Some(Requested)),
     (Transition::Delegate, OPEN, Some(Requested)),
@@ -70,7 +70,7 @@ pub const TRANSITIONS: &[(Transition, &[TaskState], Option<TaskState>)] = &[
     (Transition::RequestChanges, REVIEWABLE, Some(Reopened)),
     (Transition::Escalate, REVIEWABLE, None),
     (Transition::Abandon, OPEN, Some(Failed)),
-    (Transition::Cancel, OPEN, Some(TaskState::Cancelled)),
+    (Transition::Cancel, OPEN, Some(AssignmentState::Cancelled)),
 ];
 
 /// For each transition of a review, the states in which it is allowed and the state it leads to.
@@ -130,7 +130,7 @@ impl Transition {
 
     /// The state after this transition; `None` when it is not allowed.
     #[must_use]
-    pub fn after(self, state: TaskState) -> Option<TaskState> {
+    pub fn after(self, state: AssignmentState) -> Option<AssignmentState> {
         let row = TRANSITIONS
             .iter()
             .find(|(transition, from, _)| *transition == self && from.contains(&state))?;
@@ -148,7 +148,7 @@ impl Transition {
 }
 
 /// The actions a `task_response` may have in this state, for the refusal of another one.
-pub(super) fn possible_actions(state: TaskState) -> Vec<&'static str> {
+pub(super) fn possible_actions(state: AssignmentState) -> Vec<&'static str> {
     let possible = |action: &&Action| Transition::of_action(**action).after(state).is_some();
     Action::ALL.iter().filter(possible).map(|action| action.as_str()).collect()
 }
@@ -184,7 +184,7 @@ mod tests {
             assert!(!states.is_empty(), "{transition:?}");
             let twice = states.iter().any(|s| states.iter().filter(|o| o == &s).count() > 1);
             assert!(!twice, "{transition:?} leads to two states");
-            for state in TaskState::ALL.iter().copied().filter(|state| state.is_ended()) {
+            for state in AssignmentState::ALL.iter().copied().filter(|state| state.is_ended()) {
                 let after = transition.after(state);
                 let back = matches!(
                     (transition, state),

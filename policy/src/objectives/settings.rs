@@ -39,10 +39,10 @@ fn read(metadata: Option<&Metadata>, pointer: &str) -> (Settings, Vec<Violation>
     let settings = Settings {
         assignee: reader.assignee(),
         on_task_failure: reader
-            .enum_value(key::ON_TASK_FAILURE, OnTaskFailure::ALL, OnTaskFailure::from_word)
+            .enum_value(key::ON_TASK_FAILURE, OnTaskFailure::ALL, OnTaskFailure::from_name)
             .unwrap_or(OnTaskFailure::Fail),
         history_scope: reader
-            .enum_value(key::HISTORY_SCOPE, HistoryScope::ALL, HistoryScope::from_word)
+            .enum_value(key::HISTORY_SCOPE, HistoryScope::ALL, HistoryScope::from_name)
             .unwrap_or(HistoryScope::Task),
     };
     (settings, reader.violations)
@@ -85,10 +85,10 @@ impl<'a> Reader<'a> {
         &mut self,
         key: &str,
         all: &[T],
-        from_word: fn(&str) -> Option<T>,
+        from_name: fn(&str) -> Option<T>,
     ) -> Option<T> {
         let value = self.value(key)?;
-        let enum_value = value.as_str().and_then(from_word);
+        let enum_value = value.as_str().and_then(from_name);
         if enum_value.is_none() {
             let allowed: Vec<String> = all.iter().map(ToString::to_string).collect();
             let code = if value.is_string() { Code::NotAllowed } else { Code::WrongType };

@@ -89,13 +89,13 @@ fn done(effects: &[Effect]) -> String {
 /// that of the objective; anything else adds a plan.
 fn act(tree: &mut Tree, word: &str) -> Result<Vec<Effect>, CommandRefused> {
     if let Some((task, status)) = word.split_once('=') {
-        let status = PlanTaskStatus::from_word(status).unwrap();
+        let status = PlanTaskStatus::from_name(status).unwrap();
         return Ok(tree.report(&PlanTaskId::try_from(task).unwrap(), status));
     }
     match word.split_once(':') {
-        Some(("", status)) => tree.move_objective(ObjectiveStatus::from_word(status).unwrap()),
-        Some((id, status)) if PlanStatus::from_word(status).is_some() => {
-            let status = PlanStatus::from_word(status).unwrap();
+        Some(("", status)) => tree.move_objective(ObjectiveStatus::from_name(status).unwrap()),
+        Some((id, status)) if PlanStatus::from_name(status).is_some() => {
+            let status = PlanStatus::from_name(status).unwrap();
             tree.move_plan(&PlanId::try_from(id).unwrap(), status)
         }
         _ => tree.add_plan(&plan(word)),

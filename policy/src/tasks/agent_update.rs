@@ -5,7 +5,7 @@
 //! and roles that an agent may omit are filled in here.
 
 use a2a_protocol::body::{Action, Status, StatusUpdate, TaskResponse};
-use a2a_protocol::task::{Artifact, Label, Metadata, Part};
+use a2a_protocol::task::{Artifact, Metadata, OpaqueId, Part};
 use a2a_protocol::{
     Body, Envelope, Event, MessageId, NOTICE_EXTENSION, Notice, PROGRESS_EXTENSION, Progress,
 };
@@ -259,7 +259,7 @@ fn parse_artifact(value: &Value, at: usize) -> Result<Artifact, Unreadable> {
 #[serde(rename_all = "camelCase")]
 struct LooseArtifact {
     #[serde(default)]
-    artifact_id: Option<Label>,
+    artifact_id: Option<OpaqueId>,
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
@@ -276,7 +276,7 @@ impl LooseArtifact {
         if self.parts.is_empty() {
             return Err(Unreadable("an artifact has at least one part".into()));
         }
-        let named = || Label::try_from(format!("artifact-{}", at + 1).as_str());
+        let named = || OpaqueId::try_from(format!("artifact-{}", at + 1).as_str());
         let artifact_id = match self.artifact_id {
             Some(id) => id,
             None => named().map_err(|error| Unreadable(error.to_string()))?,

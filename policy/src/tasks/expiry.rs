@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use a2a_protocol::task::{Moment, TaskState};
+use a2a_protocol::task::{TaskState, UtcMillis};
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// Whether a task that waits for its caller has expired: unchanged since `changed` for longer than
 /// `ttl`. It then ends, and is removed only after another `ttl`, so that a late caller can still
 /// read the reason.
 #[must_use]
-pub fn is_expired(state: TaskState, changed: Moment, now: DateTime<Utc>, ttl: Duration) -> bool {
+pub fn is_expired(state: TaskState, changed: UtcMillis, now: DateTime<Utc>, ttl: Duration) -> bool {
     let ttl = TimeDelta::from_std(ttl).unwrap_or(TimeDelta::MAX);
     state.is_interrupted() && now.signed_duration_since(changed.to_utc()) > ttl
 }

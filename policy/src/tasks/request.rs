@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use a2a_protocol::body::{Complexity, TaskContext, TaskRequest, TaskType};
-use a2a_protocol::task::{ContextId, Label, Message, Role, Task};
+use a2a_protocol::task::{ContextId, Message, OpaqueId, Role, Task};
 use a2a_protocol::{
-    AgentId, Body, CorrelationId, Envelope, MessageId, NonBlank, Open, Priority, Protocol,
+    AgentId, Body, CorrelationId, Envelope, Extensible, MessageId, NonBlank, Priority, Protocol,
     Recipient, Sender, TaskId, Title, limits,
 };
 use serde::Serialize;
@@ -55,7 +55,7 @@ pub struct BadRequest(String);
 /// message id was used for the task already. The id is the same after a restart, so that a repeated
 /// dispatch is a duplicate.
 #[must_use]
-pub fn dispatch_id(task: TaskId, message: &Label, before: usize) -> MessageId {
+pub fn dispatch_id(task: TaskId, message: &OpaqueId, before: usize) -> MessageId {
     let mut bytes = *task.as_uuid().as_bytes();
     let (_, low) = bytes.split_at_mut(9);
     let mixed = xxh3_64_with_seed(message.as_str().as_bytes(), before as u64);
@@ -103,7 +103,7 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<TaskDispatch, Bad
         Some(context) => context,
         None => {
             let carried = context(message, &all_before, request);
-            Open::<TaskContext>::from_value(&carried).map_err(|error| bad(&error))?
+            Extensible::<TaskContext>::from_value(&carried).map_err(|error| bad(&error))?
         }
     };
     let body = TaskRequest {
@@ -134,7 +134,7 @@ fn whole(
     message: &Message,
     earlier: &[&Message],
     request: &Request<'_>,
-) -> Option<Open<TaskContext>> {
+) -> Option<Extensible<TaskContext>> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Whole<'a> {
@@ -151,7 +151,7 @@ fn whole(
     }
     let (context_id, a2a_version) = (&request.task.context_id, request.version);
     let whole = Whole { a2a: message, context_id, a2a_version, a2a_whole: true };
-    let context = Open::new(TaskContext::default(), &whole).ok()?;
+    let context = Extensible::new(TaskContext::default(), &whole).ok()?;
     (context.as_json().len() <= CARRIED_BYTES).then_some(context)
 }
 

@@ -1,7 +1,7 @@
 //! Drafts about tasks: a request and an answer.
 
 use a2a_protocol::body::{Action, Complexity, TaskResponse, TaskResult, TaskType};
-use a2a_protocol::{AgentId, Body, Open, TaskId, Text};
+use a2a_protocol::{AgentId, Body, Extensible, TaskId, Text};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -242,8 +242,8 @@ impl TaskAnswer {
     }
 
     fn response(&self) -> Option<Body> {
-        let result: Option<Result<Open<TaskResult>, _>> =
-            (!self.result.is_empty()).then(|| Open::from_value(&self.result));
+        let result: Option<Result<Extensible<TaskResult>, _>> =
+            (!self.result.is_empty()).then(|| Extensible::from_value(&self.result));
         let (result, reason) = (result.transpose().ok()?, self.reason.as_deref());
         let length = result.as_ref().map_or(0, |result| result.as_json().len());
         // Whether a long text fits a message, only parsing the message decides.

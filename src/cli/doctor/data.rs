@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use a2a_journal::{OfflineJournal, OpenError, RecoveryReport, read_offline};
 use a2a_protocol::task::TaskState;
-use a2a_taskdb::{ListQuery, MAX_PAGE, Sqlite, TaskOpenError};
+use a2a_taskdb::{ListQuery, MAX_PAGE, TaskDb, TaskOpenError};
 use chrono::{TimeDelta, Utc};
 
 use super::finding::{Finding, RUN_AS_SERVER_USER, bytes, is_denied, unreadable};
@@ -96,7 +96,7 @@ pub(super) fn tasks(state: &Path) -> Option<Finding> {
     if let Some(denied) = unreadable(NAME, &files.map(PathBuf::as_path)) {
         return Some(denied);
     }
-    Some(match Sqlite::inspect(state) {
+    Some(match TaskDb::check_integrity(state) {
         Ok(found) if found.faults.is_empty() => {
             let (size, schema) = (bytes(found.bytes), found.schema);
             Finding::ok(NAME, format!("the database is whole: {size}, schema {schema}"))
@@ -175,7 +175,7 @@ pub(super) fn chain(locator: &ServerLocator, found: &Located, quick: bool) -> Fi
 /// Reports tasks that have waited long for an answer of their caller.
 pub(super) fn waiting(state: &Path) -> Option<Finding> {
     const NAME: &str = "waiting";
-    let reader = Sqlite::open_read_only(state).ok()?;
+    let reader = TaskDb::open_read_only(state).ok()?;
     let query = ListQuery {
         status: Some(TaskState::InputRequired),
         page_size: MAX_PAGE,
@@ -184,7 +184,7 @@ pub(super) fn waiting(state: &Path) -> Option<Finding> {
     };
     let page = reader.list(&query).ok()?;
     let before = Utc::now() - FORGOTTEN;
-    let is_old = |time: &a2a_protocol::task::Moment| time.to_utc() < before;
+    let is_old = |time: &a2a_protocol::task::UtcMillis| time.to_utc() < before;
     let old = page.tasks.iter().filter(|stored| is_old(&stored.task.status.timestamp)).count();
     let total = page.total_size;
     Some(match old {

@@ -148,7 +148,8 @@ pub(super) fn left_out(state: &Path) -> Option<Finding> {
 
 fn is_kept(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name.starts_with("a2a-ahead-") && name.contains(".kept-")
+    ["a2a-wal-", "a2a-ahead-"].iter().any(|start| name.starts_with(start))
+        && name.contains(".kept-")
 }
 
 /// Reports files that other users may read.
@@ -264,7 +265,8 @@ mod tests {
         ] {
             assert_eq!(leftover(Path::new(name)), expected, "{name}");
         }
-        assert!(is_kept(Path::new("data/a2a-ahead-1.bin.kept-3")));
-        assert!(!is_kept(Path::new("data/a2a-ahead-1.bin")));
+        assert!(is_kept(Path::new("data/a2a-wal-1.bin.kept-3")));
+        assert!(is_kept(Path::new("data/a2a-ahead-1.bin.kept-3"))); // OLD_WAL: files kept by earlier versions
+        assert!(!is_kept(Path::new("data/a2a-wal-1.bin")));
     }
 }

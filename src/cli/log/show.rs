@@ -1,6 +1,6 @@
 //! `openclaw-a2a log show`: prints one message and every step of its delivery with its time.
 
-use a2a_journal::{Bookmark, Query};
+use a2a_journal::{HistoryCursor, Query};
 use a2a_protocol::MessageId;
 use anstyle::Style;
 use anyhow::bail;
@@ -33,7 +33,7 @@ pub(super) fn run(
 /// Finds records by message id or by sequence number.
 fn find(source: &mut dyn Source, message: &str) -> anyhow::Result<Vec<String>> {
     if let Ok(id) = message.parse::<MessageId>() {
-        return every_part(source, id, Bookmark::default(), |_| true);
+        return every_part(source, id, HistoryCursor::default(), |_| true);
     }
     let Ok(seq) = message.trim_start_matches('#').parse::<u64>() else {
         bail!(
@@ -47,7 +47,7 @@ fn find(source: &mut dyn Source, message: &str) -> anyhow::Result<Vec<String>> {
     match found.message_id.map(|id| id.parse()) {
         _ if found.seq != seq => Ok(page),
         Some(Ok(id)) if found.more_deliveries > 0 => {
-            every_part(source, id, Bookmark::at(seq), |number| number == seq)
+            every_part(source, id, HistoryCursor::at(seq), |number| number == seq)
         }
         _ => Ok(vec![record]),
     }
@@ -57,7 +57,7 @@ fn find(source: &mut dyn Source, message: &str) -> anyhow::Result<Vec<String>> {
 fn every_part(
     source: &mut dyn Source,
     id: MessageId,
-    from: Bookmark,
+    from: HistoryCursor,
     wanted: impl Fn(u64) -> bool,
 ) -> anyhow::Result<Vec<String>> {
     let (mut found, mut next): (Vec<RecordAssembler>, _) = (Vec::new(), Some(from));

@@ -4,7 +4,7 @@ mod day_files;
 mod own_journal;
 mod server;
 
-use a2a_journal::{Bookmark, Head, Query};
+use a2a_journal::{Head, HistoryCursor, Query};
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use anyhow::bail;
@@ -27,7 +27,11 @@ pub(super) trait Source {
     fn page(&mut self, query: &Query) -> anyhow::Result<Page>;
 
     /// Records of a message from a cursor on, oldest first.
-    fn message(&mut self, id: MessageId, from: Bookmark) -> anyhow::Result<Page<Bookmark>>;
+    fn message(
+        &mut self,
+        id: MessageId,
+        from: HistoryCursor,
+    ) -> anyhow::Result<Page<HistoryCursor>>;
 
     /// Events of a circuit after a sequence number, oldest first.
     fn circuit(&mut self, key: &CircuitKey, after: u64) -> anyhow::Result<Page>;

@@ -121,7 +121,7 @@ fn a_kind(written: Option<&str>, receipt: &Value) -> Option<Kind> {
     let errors = receipt["errors"].as_array().into_iter().flatten();
     let meant = errors.filter(|error| error["path"] == "/type");
     let mut meant = meant.filter_map(|error| error["suggestion"].as_str());
-    written.and_then(Kind::from_word).or_else(|| meant.find_map(Kind::from_word))
+    written.and_then(Kind::from_name).or_else(|| meant.find_map(Kind::from_name))
 }
 
 /// The most useful next command.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use a2a_actors::BusSystem;
 use a2a_actors::tasks::TaskSystem;
 use a2a_gateway::LogSettings;
-use a2a_gateway::auth::tokens::KeyRing;
+use a2a_gateway::auth::tokens::TokenRegistry;
 use anyhow::{Context, bail};
 use openclaw_a2a::RateSettings;
 use openclaw_a2a::agents::demo;
@@ -25,7 +25,7 @@ pub(super) struct Reloader {
     pub(super) demo: bool,
     pub(super) bus: BusSystem,
     pub(super) tasks: TaskSystem,
-    pub(super) keys: Arc<KeyRing>,
+    pub(super) keys: Arc<TokenRegistry>,
     pub(super) log: LogSettings,
     /// Certificates of the server under TLS.
     pub(super) certificates: Option<Arc<Certificates>>,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use a2a_protocol::task::TaskState as A2aState;
-use a2a_protocol::{AgentId, CorrelationId, TaskState as BusState};
+use a2a_protocol::{AgentId, AssignmentState, CorrelationId};
 use anstyle::{AnsiColor, Style};
 use anyhow::bail;
 
@@ -59,7 +59,7 @@ pub(super) struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct StateFilter {
     a2a: Option<A2aState>,
-    bus: Option<BusState>,
+    bus: Option<AssignmentState>,
 }
 
 fn state_filter(word: &str) -> Result<StateFilter, String> {
@@ -68,9 +68,9 @@ fn state_filter(word: &str) -> Result<StateFilter, String> {
     let same =
         |one: &str| one == plain || (one.starts_with("cancel") && plain.starts_with("cancel"));
     let a2a = A2aState::ALL.iter().copied().find(|state| same(&a2a_state(*state)));
-    let bus = BusState::ALL.iter().copied().find(|state| same(state.as_str()));
+    let bus = AssignmentState::ALL.iter().copied().find(|state| same(state.as_str()));
     if a2a.is_none() && bus.is_none() {
-        let mut all: Vec<_> = BusState::ALL.iter().map(ToString::to_string).collect();
+        let mut all: Vec<_> = AssignmentState::ALL.iter().map(ToString::to_string).collect();
         all.extend(A2aState::ALL.iter().map(|state| a2a_state(*state)));
         all.sort();
         all.dedup();
@@ -206,11 +206,14 @@ mod tests {
     #[test]
     fn state_filter_accepts_names_of_both_origins() {
         let state = |word| state_filter(word).map(|wanted| (wanted.a2a, wanted.bus));
-        assert_eq!(state("working"), Ok((Some(A2aState::Working), Some(BusState::Working))));
+        assert_eq!(state("working"), Ok((Some(A2aState::Working), Some(AssignmentState::Working))));
         assert_eq!(state("input_required"), Ok((Some(A2aState::InputRequired), None)));
-        assert_eq!(state("requested"), Ok((None, Some(BusState::Requested))));
+        assert_eq!(state("requested"), Ok((None, Some(AssignmentState::Requested))));
         for word in ["canceled", "cancelled"] {
-            assert_eq!(state(word), Ok((Some(A2aState::Canceled), Some(BusState::Cancelled))));
+            assert_eq!(
+                state(word),
+                Ok((Some(A2aState::Canceled), Some(AssignmentState::Cancelled)))
+            );
         }
         assert!(state("done").unwrap_err().contains("completed"));
     }

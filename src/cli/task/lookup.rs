@@ -4,7 +4,7 @@
 //! task.
 
 use a2a_protocol::task::{Task, TaskState as A2aState};
-use a2a_protocol::{AgentId, TaskId, TaskState as BusState};
+use a2a_protocol::{AgentId, AssignmentState, TaskId};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
@@ -58,7 +58,7 @@ pub(super) struct BusTask {
     pub(super) correlation_id: String,
     pub(super) requester: String,
     pub(super) assignee: String,
-    pub(super) state: BusState,
+    pub(super) state: AssignmentState,
     pub(super) changed: DateTime<Utc>,
     pub(super) deadline: Option<DateTime<Utc>>,
     #[serde(default)]

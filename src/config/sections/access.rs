@@ -51,10 +51,10 @@ impl AccessEntry {
             from: each(called, "from", self.from.as_ref(), selector)?,
             to: each(called, "to", self.to.as_ref(), selector)?,
             kinds: each(called, "kinds", self.kinds.as_ref(), |word| {
-                Kind::from_word(word).ok_or_else(|| one_of(word, "kind", Kind::ALL))
+                Kind::from_name(word).ok_or_else(|| one_of(word, "kind", Kind::ALL))
             })?,
             scopes: each(called, "scopes", self.scopes.as_ref(), |word| {
-                Scope::from_word(word).ok_or_else(|| one_of(word, "scope", Scope::ALL))
+                Scope::from_name(word).ok_or_else(|| one_of(word, "scope", Scope::ALL))
             })?,
         })
     }

@@ -57,7 +57,7 @@ impl AgentEntry {
     fn read(&self) -> Result<(AgentId, Profile), String> {
         let id =
             self.id.parse().map_err(|error| format!("[[agents]] id = {:?}: {error}", self.id))?;
-        if a2a_policy::Roster::is_reserved(&id) {
+        if a2a_policy::Directory::is_reserved(&id) {
             return Err(format!("[[agents]] id = {:?}: the name is reserved", self.id));
         }
         let profile = Profile {

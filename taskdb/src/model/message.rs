@@ -1,13 +1,13 @@
 //! Message ids of callers with a content hash, for dedup.
 
-use a2a_protocol::task::{Label, Message};
+use a2a_protocol::task::{Message, OpaqueId};
 use xxhash_rust::xxh3::Xxh3Default;
 
 /// A message of a caller. Its id is unique per owner and agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentMessage {
     /// The message id that the caller chose.
-    pub id: Label,
+    pub id: OpaqueId,
     /// A hash of its content that does not depend on the order of keys; `None` when the content is
     /// unknown. The same id with another hash is a conflict, not a repeat.
     pub fingerprint: Option<u64>,
@@ -34,9 +34,9 @@ impl SentMessage {
     }
 }
 
-impl From<Label> for SentMessage {
+impl From<OpaqueId> for SentMessage {
     /// A message of which only the id is known.
-    fn from(id: Label) -> Self {
+    fn from(id: OpaqueId) -> Self {
         Self { id, fingerprint: None, bytes: 0 }
     }
 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use a2a_protocol::opt::{ObjectiveId, ObjectiveStatus};
-use a2a_protocol::task::{ContextId, Label, Moment, TaskState};
+use a2a_protocol::task::{ContextId, OpaqueId, TaskState, UtcMillis};
 use a2a_protocol::{AgentId, TaskId};
 use chrono::DateTime;
 use uuid::Uuid;
@@ -31,7 +31,7 @@ pub struct ListQuery {
     /// Only in this state.
     pub status: Option<TaskState>,
     /// Only with a status timestamp at or after this.
-    pub after: Option<Moment>,
+    pub after: Option<UtcMillis>,
     /// The most tasks on the page; clamped to 1 to [`MAX_PAGE`].
     pub page_size: usize,
     /// The end of the previous page; `None` for the first page.
@@ -56,7 +56,7 @@ pub struct Page {
 /// The end of a page of tasks. Its text is opaque to callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageToken {
-    pub(crate) moment: Moment,
+    pub(crate) moment: UtcMillis,
     pub(crate) id: TaskId,
 }
 
@@ -100,7 +100,7 @@ impl FromStr for PageToken {
 
 /// The end of a page of push configurations, which are sorted by id: the last id on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PushToken(pub Label);
+pub struct PushToken(pub OpaqueId);
 
 const PUSH_KIND: u64 = 2;
 
@@ -116,7 +116,7 @@ impl FromStr for PushToken {
     fn from_str(text: &str) -> Result<Self, BadPageToken> {
         let content = page_token::read(PUSH_KIND, text).ok_or(BadPageToken)?;
         let name = std::str::from_utf8(&content).map_err(|_| BadPageToken)?;
-        Label::try_from(name).map(Self).map_err(|_| BadPageToken)
+        OpaqueId::try_from(name).map(Self).map_err(|_| BadPageToken)
     }
 }
 
@@ -147,7 +147,7 @@ pub struct Objectives {
 /// The end of a page of objectives. Its text is opaque to callers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectiveToken {
-    pub(crate) created: Moment,
+    pub(crate) created: UtcMillis,
     pub(crate) id: ObjectiveId,
 }
 
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn push_token_is_not_one_of_tasks() {
-        let token = PushToken(Label::try_from("of 20 characters, é").unwrap());
+        let token = PushToken(OpaqueId::try_from("of 20 characters, é").unwrap());
         let text = token.to_string();
         assert_eq!(text.parse(), Ok(token));
         assert_eq!(text.parse::<PageToken>(), Err(BadPageToken));

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use a2a_protocol::operation::{ArtifactUpdate, PushConfig, StatusUpdate, StreamEvent};
-use a2a_protocol::task::{ContextId, Metadata, Moment, Task};
+use a2a_protocol::operation::{ArtifactUpdateEvent, PushConfig, StatusUpdateEvent, StreamEvent};
+use a2a_protocol::task::{ContextId, Metadata, Task, UtcMillis};
 use a2a_protocol::{AgentId, CorrelationId, TaskId, Trace};
 
 /// Metadata key: when the task was queued, in milliseconds.
@@ -39,14 +39,14 @@ pub struct StoredTask {
     /// Total working time of its finished periods in state working, in milliseconds.
     pub worked_ms: u64,
     /// Start of the current working period; `None` outside of one.
-    pub working_since: Option<Moment>,
+    pub working_since: Option<UtcMillis>,
     /// Sequence numbers of the last bus messages that were applied to it. One that is redelivered
     /// after a crash is not applied twice.
     pub applied_seqs: Vec<u64>,
     /// When it was created.
-    pub created: Moment,
+    pub created: UtcMillis,
     /// When it changed last.
-    pub updated: Moment,
+    pub updated: UtcMillis,
 }
 
 impl StoredTask {
@@ -80,7 +80,7 @@ impl StoredTask {
     pub(crate) fn derived_events(&self) -> impl Iterator<Item = (u64, Arc<StreamEvent>)> {
         let task = &self.task;
         let artifacts = task.artifacts.iter().map(|artifact| {
-            StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdate {
+            StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdateEvent {
                 task_id: task.id,
                 context_id: task.context_id.clone(),
                 artifact: Arc::clone(artifact),
@@ -89,7 +89,7 @@ impl StoredTask {
                 metadata: None,
             }))
         });
-        let end = StreamEvent::StatusUpdate(Box::new(StatusUpdate {
+        let end = StreamEvent::StatusUpdate(Box::new(StatusUpdateEvent {
             task_id: task.id,
             context_id: task.context_id.clone(),
             status: task.status.clone(),
@@ -139,7 +139,7 @@ pub struct Queued {
     /// The smallest is next; ties are broken by task id.
     pub order: i64,
     /// When the task was queued.
-    pub at: Moment,
+    pub at: UtcMillis,
 }
 
 impl Queued {
@@ -159,7 +159,7 @@ pub struct NewEvent {
     /// The event.
     pub event: Arc<StreamEvent>,
     /// When it happened.
-    pub at: Moment,
+    pub at: UtcMillis,
 }
 
 /// An event in the outbox that is due for delivery to a webhook.

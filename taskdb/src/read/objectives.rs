@@ -37,7 +37,7 @@ fn stored(row: &Row<'_>) -> Result<StoredObjective> {
         id: label(row, 0)?,
         name: string(row, 1)?,
         description: string_or_null(row, 2)?,
-        status: some(row, 3, text(row, 3)?.and_then(ObjectiveStatus::from_word))?,
+        status: some(row, 3, text(row, 3)?.and_then(ObjectiveStatus::from_name))?,
         plans: None,
         metadata: json_or_null(row, 4)?,
         created_at: parsed(row, 5)?,
@@ -58,7 +58,7 @@ fn plan(row: &Row<'_>) -> Result<PlanTree> {
         objective_id: label(row, 1)?,
         name: string(row, 2)?,
         description: string_or_null(row, 3)?,
-        status: some(row, 4, text(row, 4)?.and_then(PlanStatus::from_word))?,
+        status: some(row, 4, text(row, 4)?.and_then(PlanStatus::from_name))?,
         tasks: None,
         dependencies: json_or_null(row, 5)?.unwrap_or_default(),
         metadata: json_or_null(row, 6)?,
@@ -80,7 +80,7 @@ fn plan_task(row: &Row<'_>) -> Result<PlanTask> {
         dependencies: json_or_null(row, 6)?.unwrap_or_default(),
         a2a_task_id: parsed_or_null(row, 7)?,
         metadata: json_or_null(row, 8)?,
-        status: some(row, 9, text(row, 9)?.and_then(PlanTaskStatus::from_word))?,
+        status: some(row, 9, text(row, 9)?.and_then(PlanTaskStatus::from_name))?,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use a2a_protocol::task::{ContextId, Moment, Task, TaskStatus};
+use a2a_protocol::task::{ContextId, Task, TaskStatus, UtcMillis};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use serde::de::DeserializeOwned;
@@ -94,7 +94,7 @@ pub(crate) fn number<T: TryFrom<i64>>(row: &Row<'_>, at: usize) -> Result<T, Tas
 pub(crate) fn stored(row: &Row<'_>) -> Result<StoredTask, TaskStoreError> {
     let context = some(row, 1, text(row, 1)?.and_then(|id| ContextId::try_from(id).ok()))?;
     let state = some(row, 2, text(row, 2)?.and_then(columns::to_state))?;
-    let queued = match (row.get(13)?, parsed_or_null::<Moment>(row, 14)?) {
+    let queued = match (row.get(13)?, parsed_or_null::<UtcMillis>(row, 14)?) {
         (Some(order), Some(at)) => Some(Queued { order, at }),
         (None, None) => None,
         _ => return Err(damaged(row, "queue_order and queued_at")),

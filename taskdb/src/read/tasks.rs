@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use a2a_protocol::operation::{PushConfig, StreamEvent};
-use a2a_protocol::task::{ContextId, Label, Message, Moment};
+use a2a_protocol::task::{ContextId, Message, OpaqueId, UtcMillis};
 use a2a_protocol::{AgentId, TaskId};
 use rusqlite::{Connection, Params, Row, ToSql, params, params_from_iter};
 
@@ -304,7 +304,7 @@ impl TaskReader for SqliteReader {
         Ok(derived.filter(|(number, _)| *number > after).take(limit).collect())
     }
 
-    fn push(&self, task: TaskId, id: &Label) -> Result<Option<PushConfig>> {
+    fn push(&self, task: TaskId, id: &OpaqueId) -> Result<Option<PushConfig>> {
         let select = "SELECT task_id, config FROM push_configs WHERE task_id = ?1 AND id = ?2";
         let params = params![task.to_string(), id.as_str()];
         self.pool.with(|sql| Ok(all(sql, select, params, config)?.pop()))
@@ -316,7 +316,7 @@ impl TaskReader for SqliteReader {
         self.pool.with(|sql| all(sql, select, [task.to_string()], config))
     }
 
-    fn outbox_due(&self, now: Moment, limit: usize) -> Result<Vec<OutboxEntry>> {
+    fn outbox_due(&self, now: UtcMillis, limit: usize) -> Result<Vec<OutboxEntry>> {
         let select = "SELECT waiting.task_id, config, waiting.id, number, attempts, event \
              FROM push_outbox AS waiting \
              JOIN push_configs ON push_configs.task_id = waiting.task_id \
@@ -327,7 +327,7 @@ impl TaskReader for SqliteReader {
         self.pool.with(|sql| all(sql, select, params, outbox_entry))
     }
 
-    fn next_due(&self) -> Result<Option<Moment>> {
+    fn next_due(&self) -> Result<Option<UtcMillis>> {
         let select = "SELECT task_id, next_at FROM push_outbox WHERE next_at IS NOT NULL \
              ORDER BY next_at LIMIT 1";
         let next = |row: &Row<'_>| parsed_or_null(row, 1);

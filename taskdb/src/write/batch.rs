@@ -1,7 +1,7 @@
 //! Applies the writes of one batch inside its transaction.
 
 use a2a_protocol::TaskId;
-use a2a_protocol::task::Moment;
+use a2a_protocol::task::UtcMillis;
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
@@ -107,7 +107,7 @@ impl<'a> Batch<'a> {
         Ok(outcome)
     }
 
-    fn expire(&mut self, older_than: Moment, limit: usize) -> Result<WriteOutcome> {
+    fn expire(&mut self, older_than: UtcMillis, limit: usize) -> Result<WriteOutcome> {
         let moment = columns::of_moment(older_than);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let ended = columns::ENDED;

@@ -6,7 +6,7 @@
 
 use a2a_protocol::TaskId;
 use a2a_protocol::operation::PushConfig;
-use a2a_protocol::task::{Label, Moment};
+use a2a_protocol::task::{OpaqueId, UtcMillis};
 use rusqlite::{OptionalExtension, params};
 
 use super::batch::{Batch, Result, done_if, json};
@@ -29,7 +29,7 @@ impl Batch<'_> {
     pub(super) fn upsert_push(&mut self, task: TaskId, config: &PushConfig) -> Result<()> {
         self.row_cache.add_push(task);
         let stored = PushConfig { task_id: Some(task.as_uuid().into()), ..config.clone() };
-        let id = config.id.as_ref().map(Label::as_str);
+        let id = config.id.as_ref().map(OpaqueId::as_str);
         self.sql
             .prepare_cached(
                 "INSERT INTO push_configs (task_id, id, config) VALUES (?1, ?2, ?3) \
@@ -39,7 +39,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    pub(super) fn delete_push(&mut self, task: TaskId, id: &Label) -> Result<WriteOutcome> {
+    pub(super) fn delete_push(&mut self, task: TaskId, id: &OpaqueId) -> Result<WriteOutcome> {
         let mut statement =
             self.sql.prepare_cached("DELETE FROM push_configs WHERE task_id = ?1 AND id = ?2")?;
         Ok(done_if(statement.execute(params![task.to_string(), id.as_str()])? == 1))
@@ -104,7 +104,7 @@ impl Batch<'_> {
         &mut self,
         outbox: u64,
         attempts: u32,
-        next: Moment,
+        next: UtcMillis,
     ) -> Result<WriteOutcome> {
         let mut statement = self.sql.prepare_cached(
             "UPDATE push_outbox SET attempts = ?2, next_at = ?3 \

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use a2a_protocol::operation::{PushConfig, StatusUpdate, StreamEvent};
+use a2a_protocol::operation::{PushConfig, StatusUpdateEvent, StreamEvent};
 use a2a_protocol::opt::{Objective, ObjectiveStatus, Plan, PlanStatus, PlanTask, PlanTaskStatus};
 use a2a_protocol::task::{
-    Artifact, ContextId, Label, Message, Moment, Part, PlanId, PlanTaskId, Role, Task, TaskState,
-    TaskStatus,
+    Artifact, ContextId, Message, OpaqueId, Part, PlanId, PlanTaskId, Role, Task, TaskState,
+    TaskStatus, UtcMillis,
 };
 use a2a_protocol::{AgentId, CorrelationId, TaskId};
 use a2a_taskdb::{
@@ -51,12 +51,12 @@ pub fn id(n: u64) -> TaskId {
 }
 
 /// 2026-02-21T18:30:00Z plus `ms` milliseconds.
-pub fn at(ms: i64) -> Moment {
+pub fn at(ms: i64) -> UtcMillis {
     DateTime::from_timestamp_millis(1_771_698_600_000 + ms).unwrap().into()
 }
 
-pub fn label(text: &str) -> Label {
-    Label::try_from(text).unwrap()
+pub fn label(text: &str) -> OpaqueId {
+    OpaqueId::try_from(text).unwrap()
 }
 
 pub fn context(text: &str) -> ContextId {
@@ -139,7 +139,7 @@ pub fn then(stored: &StoredTask, state: TaskState, ms: i64) -> StoredTask {
 
 /// Event `number` of a task: a status update.
 pub fn event(stored: &StoredTask, number: u64) -> NewEvent {
-    let update = StatusUpdate {
+    let update = StatusUpdateEvent {
         task_id: stored.task.id,
         context_id: stored.task.context_id.clone(),
         status: stored.task.status.clone(),

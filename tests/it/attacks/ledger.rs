@@ -1,22 +1,24 @@
 //! Row 16: an answer that fits no task is refused with its own outcome, and the task stays as it
 //! was.
 
-use a2a_protocol::{Code, Outcome, TaskState};
-use openclaw_a2a::{Agent, Bus, Delivery, NewReview, ReviewAnswer, StatusReport, Task, TaskAnswer};
+use a2a_protocol::{AssignmentState, Code, Outcome};
+use openclaw_a2a::{
+    Agent, Assignment, Bus, Delivery, NewReview, ReviewAnswer, StatusReport, TaskAnswer,
+};
 use serde_json::{Value, json};
 
 use crate::scenarios::*;
 use crate::server::{Server, message, new_id};
 
 /// Roman asked tony, who has accepted.
-async fn accepted(bus: &Bus) -> (Agent, Agent, Delivery, Task) {
+async fn accepted(bus: &Bus) -> (Agent, Agent, Delivery, Assignment) {
     let (roman, _) = listener(bus, "roman").await;
     let (tony, mut tony_hears) = listener(bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
     let delivery = next(&mut tony_hears).await;
     tony.accept(&delivery).await.unwrap();
     let task = task(bus, asked.task_id().unwrap()).await;
-    assert_eq!(task.state, TaskState::Accepted);
+    assert_eq!(task.state, AssignmentState::Accepted);
     (roman, tony, delivery, task)
 }
 
@@ -101,7 +103,7 @@ async fn what_cannot_follow_is_an_illegal_transition_and_completing_twice_is_too
 
     tony.complete(&delivery, "Done").await.unwrap();
     let completed = task(&bus, before.task_id).await;
-    assert_eq!(completed.state, TaskState::Completed);
+    assert_eq!(completed.state, AssignmentState::Completed);
     for answer in [
         TaskAnswer::completed("Done again"),
         TaskAnswer::failed("Or not"),

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use a2a_journal::{Commit, EventLine, Journal, Line, Options, Retention};
+use a2a_journal::{Commit, EventRecord, Journal, Options, Record, Retention};
 use chrono::{TimeDelta, Utc};
 use serde_json::json;
 
@@ -21,8 +21,8 @@ fn without_files(folder: &Path) -> String {
     let mut first = None;
     for (seq, days_ago) in [(1, 5), (2, 5), (3, 2), (4, 1), (5, 0)] {
         let time = Utc::now() - TimeDelta::days(days_ago);
-        let line = EventLine::new(seq, time, a2a_protocol::Event::Closed);
-        journal.commit(&[Line::Event(line)]).unwrap();
+        let line = EventRecord::new(seq, time, a2a_protocol::Event::Closed);
+        journal.commit(&[Record::Event(line)]).unwrap();
         first.get_or_insert(journal.reader().head());
     }
     journal.retain(Utc::now()).unwrap();

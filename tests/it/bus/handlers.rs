@@ -183,7 +183,7 @@ async fn every_failed_task_is_answered_even_beyond_the_limits() {
 
 #[tokio::test]
 async fn message_whose_attempts_all_killed_the_process_is_a_dead_letter_at_the_next_start() {
-    use a2a_journal::{Commit, EventLine, Journal, Line, MessageLine, Options, Received};
+    use a2a_journal::{Commit, EventRecord, Journal, MessageRecord, Options, Received, Record};
     use a2a_protocol::RecipientOutcome;
 
     let folder = tempfile::tempdir().unwrap();
@@ -191,7 +191,7 @@ async fn message_whose_attempts_all_killed_the_process_is_a_dead_letter_at_the_n
     let message = Kind::TaskRequest.example_message();
     let (seq, time) = (recovered.next_seq, chrono::Utc::now());
     let recipients = [RecipientOutcome { agent_id: id("tim"), outcome: Outcome::Delivered }].into();
-    let record = Line::Message(MessageLine {
+    let record = Record::Message(MessageRecord {
         seq,
         time,
         outcome: Outcome::Delivered,
@@ -210,12 +210,12 @@ async fn message_whose_attempts_all_killed_the_process_is_a_dead_letter_at_the_n
         trace: None,
         facts: Vec::new(),
     });
-    let begun = Line::Event(EventLine {
+    let begun = Record::Event(EventRecord {
         of: Some(seq),
         message_id: Some(message.message_id),
         agent_id: Some(id("tim")),
         attempt: Some(quick().retry.attempts),
-        ..EventLine::new(seq + 1, time, Event::Delivered)
+        ..EventRecord::new(seq + 1, time, Event::Delivered)
     });
     journal.commit(&[record, begun]).unwrap();
     journal.close().unwrap();

@@ -39,7 +39,7 @@ async fn pull(bus: &Bus) -> Vec<Delivery> {
 
 /// The states of the messages in tim's inbox.
 async fn states(bus: &Bus) -> Vec<&'static str> {
-    let view = bus.system().look(id("tim"), 10).await.unwrap_or_default();
+    let view = bus.system().peek(id("tim"), 10).await.unwrap_or_default();
     view.deliveries.iter().map(|delivery| delivery.state).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a_policy::opt::{Asked, Draft, PlanDraft, Planner, TaskDraft};
+use a2a_planner::{Draft, PlanDraft, PlanRequest, Planner, TaskDraft};
 use a2a_protocol::operation::Reply;
 use a2a_protocol::opt::OptHints;
 use openclaw_a2a::agents::host;
@@ -13,7 +13,7 @@ use crate::a2a_side::{Side, acme, id, soon, text};
 struct Stubborn;
 
 impl Planner for Stubborn {
-    fn plan(&self, asked: &Asked<'_>) -> Draft {
+    fn plan(&self, asked: &PlanRequest<'_>) -> Draft {
         let task = |name: &str, dependencies| TaskDraft {
             name: name.to_owned(),
             description: None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_actors::tasks::{Happened, TaskSettings};
+use a2a_actors::tasks::{TaskEvent, TaskSettings};
 use a2a_protocol::task::TaskState;
 use futures_util::StreamExt;
 use openclaw_a2a::{StatusReport, TaskAnswer};
@@ -19,7 +19,7 @@ fn every(progress_interval: Duration) -> Side {
     Side::with(TaskSettings { progress_interval, ..TaskSettings::default() })
 }
 
-fn snapshots(events: &[Happened]) -> Vec<Option<Value>> {
+fn snapshots(events: &[TaskEvent]) -> Vec<Option<Value>> {
     events.iter().map(|happened| of_event(&happened.event)).collect()
 }
 

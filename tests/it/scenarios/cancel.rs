@@ -1,7 +1,7 @@
 //! Cancelling a task: an agent that has not begun never sees it, an agent at work is notified, and no
 //! answer counts any more.
 
-use a2a_protocol::TaskState;
+use a2a_protocol::AssignmentState;
 use openclaw_a2a::{CancelError, LedgerRefusal, TaskError};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -17,7 +17,7 @@ async fn task_cancelled_while_pending_is_never_delivered() {
     work.cancel("The plan changed").await.unwrap();
     assert_eq!(work.result_within(SOON).await, Err(TaskError::Cancelled));
     let cancelled = task(&bus, work.task_id()).await;
-    assert_eq!(cancelled.state, TaskState::Cancelled);
+    assert_eq!(cancelled.state, AssignmentState::Cancelled);
     assert_eq!(cancelled.reason.as_deref(), Some("The plan changed"));
     let (_tony, mut tony_hears) = listener(&bus, "tony").await;
     next_is(&mut tony_hears, &word(&roman, "tony").await).await;
@@ -56,11 +56,11 @@ async fn agent_at_work_is_notified_and_its_answer_is_refused() {
     work.cancel("The plan changed").await.unwrap();
     assert_eq!(next(&mut says).await, "called off");
     assert_eq!(work.result_within(SOON).await, Err(TaskError::Cancelled));
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Cancelled);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Cancelled);
 
     let bus = restart(bus, &folder, quick()).await;
     let cancelled = task(&bus, work.task_id()).await;
-    assert_eq!(cancelled.state, TaskState::Cancelled);
+    assert_eq!(cancelled.state, AssignmentState::Cancelled);
     let roman = bus.connect("roman").await.unwrap();
     let (_tony, mut tony_hears) = listener(&bus, "tony").await;
     let last = word(&roman, "tony").await;
@@ -117,14 +117,14 @@ async fn ended_task_cannot_be_cancelled() {
         let Err(CancelError::Refused(LedgerRefusal::Illegal { state, .. })) = result else {
             panic!("{result:?}")
         };
-        assert_eq!(state, TaskState::Completed);
+        assert_eq!(state, AssignmentState::Completed);
     };
     too_late(work.cancel("Never mind").await);
     assert!(work.result_within(SOON).await.is_ok(), "the result stands");
 
     let bus = restart(bus, &folder, quick()).await;
     too_late(bus.cancel_task(work.task_id(), "Never mind").await);
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Completed);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Completed);
     let nowhere = uuid::Uuid::now_v7().try_into().unwrap();
     let unknown = bus.cancel_task(nowhere, "Never mind").await.unwrap_err();
     assert_eq!(unknown, CancelError::Refused(LedgerRefusal::UnknownTask { task: nowhere }));
@@ -163,7 +163,7 @@ async fn watcher_of_a_task_gets_its_cancellation_by_a_person() {
     let ended = work.result_within(Duration::from_secs(3)).await.unwrap_err();
     assert!(!matches!(ended, TaskError::TimedOut { .. }), "nobody told roman");
     let bus = restart(bus, &folder, quick()).await;
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Cancelled);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Cancelled);
     bus.stop().await;
 }
 

@@ -1,7 +1,7 @@
 //! What stops a conversation and what does not: a person always can, and honest work that takes
 //! two hundred messages never does.
 
-use a2a_protocol::{ReviewState, TaskState};
+use a2a_protocol::{AssignmentState, ReviewState};
 use openclaw_a2a::{CircuitKey, NewReview, ReviewAnswer, TripReason};
 
 use super::*;
@@ -36,7 +36,7 @@ async fn a_person_stops_even_a_conversation_that_makes_progress_until_it_is_rese
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     let stopped = tony.complete(&delivery, "Done").await.unwrap_err();
     assert_eq!(stopped.outcome(), Some(Outcome::CircuitOpen));
-    assert_eq!(state(&bus, id).await, TaskState::Accepted);
+    assert_eq!(state(&bus, id).await, AssignmentState::Accepted);
     // Another task of the same two continues, and neither is notified again.
     let other = roman.send_task_request("tony", small_task()).await.unwrap();
     let other_delivery = next(&mut tony_hears).await;
@@ -45,7 +45,7 @@ async fn a_person_stops_even_a_conversation_that_makes_progress_until_it_is_rese
 
     assert!(bus.reset_circuit(&key).await);
     next_is(&mut hears, &tony.complete(&delivery, "Done").await.unwrap()).await;
-    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     bus.stop().await;
 }
 
@@ -78,7 +78,7 @@ async fn a_review_cycle_of_two_hundred_messages_in_the_same_words_passes() {
         let verdict = tony.send_review_response(&request, verdict).await.unwrap();
         next_is(&mut roman_hears, &verdict).await;
         let task = task(&bus, id).await;
-        assert_eq!(task.state, TaskState::Reopened);
+        assert_eq!(task.state, AssignmentState::Reopened);
         assert_eq!(
             task.review.map(|r| (r.state, r.round)),
             Some((ReviewState::ChangesRequested, round))

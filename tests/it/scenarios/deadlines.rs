@@ -1,7 +1,7 @@
 //! Deadlines: a request not begun in time expires, a task at work continues, marked. The
 //! deadlines are a little ahead, and the tests wait for the bus's notices of them.
 
-use a2a_protocol::TaskState;
+use a2a_protocol::AssignmentState;
 use openclaw_a2a::TaskError;
 
 use super::*;
@@ -27,11 +27,11 @@ async fn task_not_taken_in_time_expires_and_is_never_delivered() {
     absent(&bus, "tony").await;
     let asked = roman.send_task_request("tony", with_deadline()).await.unwrap();
     let id = asked.task_id().unwrap();
-    assert_eq!(state(&bus, id).await, TaskState::Requested);
+    assert_eq!(state(&bus, id).await, AssignmentState::Requested);
     let text = next_notice(&mut hears, asked.correlation_id()).await;
     assert!(text.contains("deadline passed"), "{text}");
     let expired = task(&bus, id).await;
-    assert_eq!((expired.state, expired.overdue), (TaskState::Failed, false));
+    assert_eq!((expired.state, expired.overdue), (AssignmentState::Failed, false));
     let (_tony, mut tony_hears) = listener(&bus, "tony").await;
     next_is(&mut tony_hears, &word(&roman, "tony").await).await;
 
@@ -58,7 +58,7 @@ async fn watched_task_that_expires_ends_for_its_requester() {
         "{error}"
     );
     let bus = restart(bus, &folder, quick()).await;
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Failed);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Failed);
     bus.stop().await;
 }
 
@@ -78,7 +78,7 @@ async fn late_task_is_marked_both_sides_are_notified_once_and_the_late_answer_co
         assert!(text.contains("deadline") && text.contains("still with tony"), "{text}");
     }
     let overdue = task(&bus, id).await;
-    assert_eq!((overdue.state, overdue.overdue), (TaskState::Accepted, true));
+    assert_eq!((overdue.state, overdue.overdue), (AssignmentState::Accepted, true));
 
     let bus = restart(bus, &folder, quick()).await;
     assert_eq!(task(&bus, id).await, overdue);
@@ -88,7 +88,7 @@ async fn late_task_is_marked_both_sides_are_notified_once_and_the_late_answer_co
     next_is(&mut tony_hears, &word(&roman, "tony").await).await;
     let late = tony.complete(&delivery, "Late, but done").await.unwrap();
     next_is(&mut hears, &late).await;
-    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     bus.stop().await;
 }
 
@@ -113,7 +113,7 @@ async fn a_request_in_its_handlers_hands_is_overdue_and_not_expired() {
     let delivery = next(&mut has_begun).await;
     next_notice(&mut hears, asked.correlation_id()).await;
     let overdue = task(&bus, id).await;
-    assert_eq!((overdue.state, overdue.overdue), (TaskState::Requested, true));
+    assert_eq!((overdue.state, overdue.overdue), (AssignmentState::Requested, true));
     bus.stop_within(Duration::from_millis(10)).await;
 
     // It was not ended, so it is redelivered, although its deadline has passed.
@@ -124,7 +124,7 @@ async fn a_request_in_its_handlers_hands_is_overdue_and_not_expired() {
     assert_eq!(heard[0].seq, delivery.seq);
     assert_eq!(heard[1].sender.as_str(), "system");
     tony.complete(&delivery, "Late, but done").await.unwrap();
-    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     bus.stop().await;
 }
 
@@ -138,7 +138,7 @@ async fn a_deadline_that_passes_while_the_bus_is_down_is_noticed_when_it_is_back
     let bus = restart(bus, &folder, quick()).await;
     let (roman, mut hears) = listener(&bus, "roman").await;
     next_notice(&mut hears, asked.correlation_id()).await;
-    assert_eq!(state(&bus, asked.task_id().unwrap()).await, TaskState::Failed);
+    assert_eq!(state(&bus, asked.task_id().unwrap()).await, AssignmentState::Failed);
     let (_tony, mut tony_hears) = listener(&bus, "tony").await;
     next_is(&mut tony_hears, &word(&roman, "tony").await).await;
     bus.stop().await;
@@ -166,7 +166,7 @@ async fn unanswered_task_is_flagged_once_and_both_sides_are_notified() {
         assert!(text.contains("no news") && text.contains("still with tony"), "{text}");
     }
     let overdue = task(&bus, id).await;
-    assert_eq!((overdue.state, overdue.overdue), (TaskState::Requested, true));
+    assert_eq!((overdue.state, overdue.overdue), (AssignmentState::Requested, true));
     assert_eq!(bus.system().load().await.unwrap().overdue_tasks, 1);
     assert_eq!(bus.system().stats().overdue(), 1);
     // A restart keeps the mark, and no agent is notified again.
@@ -186,7 +186,7 @@ async fn unanswered_task_is_flagged_once_and_both_sides_are_notified() {
     assert_eq!(marks.iter().filter(|event| *event == "overdue").count(), 2, "{marks:?}");
     tony.complete(&delivery, "Late, but done").await.unwrap();
     let done = task(&bus, id).await;
-    assert_eq!((done.state, done.overdue), (TaskState::Completed, false));
+    assert_eq!((done.state, done.overdue), (AssignmentState::Completed, false));
     bus.stop().await;
 }
 

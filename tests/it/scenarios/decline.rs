@@ -1,7 +1,7 @@
 //! A declined task still belongs to its requester: it can be asked of another
 //! agent, under the same id, and only that one can answer then.
 
-use a2a_protocol::TaskState;
+use a2a_protocol::AssignmentState;
 use openclaw_a2a::TaskError;
 
 use super::*;
@@ -34,7 +34,7 @@ async fn what_one_agent_declines_another_can_be_asked_for_under_the_same_id() {
     tony.decline(&to_tony, "I am on the audit log").await.unwrap();
     assert_eq!(payload(&next(&mut hears).await)["action"], "declined");
     let declined = task(&bus, id).await;
-    assert_eq!(declined.state, TaskState::Declined);
+    assert_eq!(declined.state, AssignmentState::Declined);
     assert_eq!(declined.reason.as_deref(), Some("I am on the audit log"));
 
     let bus = restart(bus, &folder, quick()).await;
@@ -46,7 +46,7 @@ async fn what_one_agent_declines_another_can_be_asked_for_under_the_same_id() {
     roman.post(again(&roman, "sandy", &first)).await.unwrap();
     let to_sandy = next(&mut hers).await;
     let asked = task(&bus, id).await;
-    assert_eq!((asked.state, asked.assignee.as_str()), (TaskState::Requested, "sandy"));
+    assert_eq!((asked.state, asked.assignee.as_str()), (AssignmentState::Requested, "sandy"));
     assert_eq!(asked.reason, None, "tony's reason is not hers");
 
     let late = tony.accept(&to_tony).await.unwrap_err();
@@ -56,7 +56,7 @@ async fn what_one_agent_declines_another_can_be_asked_for_under_the_same_id() {
     sandy.complete(&to_sandy, "Done").await.unwrap();
     assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
     assert_eq!(payload(&next(&mut hears).await)["action"], "completed");
-    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     bus.stop().await;
 }
 
@@ -72,7 +72,7 @@ async fn watcher_of_a_declined_task_gets_the_reason_and_asks_another() {
     assert_eq!(declined, TaskError::Declined { reason: "No time".into() });
 
     let bus = restart(bus, &folder, quick()).await;
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Declined);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Declined);
     let roman = bus.connect("roman").await.unwrap();
     let (sandy, mut sandy_hears) = listener(&bus, "sandy").await;
     let mut work = roman.request_task("sandy", small_task()).await.unwrap();

@@ -1,7 +1,7 @@
 //! A handler that breaks: the requester is notified, the task is over, and a person can give it
 //! another chance once the handler is mended.
 
-use a2a_protocol::TaskState;
+use a2a_protocol::AssignmentState;
 use openclaw_a2a::TaskError;
 
 use super::*;
@@ -22,7 +22,7 @@ async fn task_whose_handler_panics_has_failed_until_its_dead_letter_is_retried()
     let text = next_notice(&mut hears, asked.correlation_id()).await;
     assert!(text.contains("tony has a bug") && text.contains("dead letter"), "{text}");
     let failed = task(&bus, id).await;
-    assert_eq!(failed.state, TaskState::Failed);
+    assert_eq!(failed.state, AssignmentState::Failed);
     assert!(failed.reason.as_ref().unwrap().contains("tony has a bug"), "{failed:?}");
 
     let bus = restart(bus, &folder, quick()).await;
@@ -37,18 +37,18 @@ async fn task_whose_handler_panics_has_failed_until_its_dead_letter_is_retried()
     let delivery = next(&mut tony_hears).await;
     assert_eq!(Some(delivery.seq), asked.seq());
     let again = task(&bus, id).await;
-    assert_eq!((again.state, again.reason), (TaskState::Requested, None));
+    assert_eq!((again.state, again.reason), (AssignmentState::Requested, None));
     assert!(!bus.retry_dead_letter(&dead[0]).await, "it is no dead letter any more");
 
     let bus = restart(bus, &folder, quick()).await;
-    assert_eq!(state(&bus, id).await, TaskState::Requested);
+    assert_eq!(state(&bus, id).await, AssignmentState::Requested);
     assert!(bus.dead_letters().await.is_empty());
     drop((hears.try_recv(), tony));
     let (_roman, mut hears) = listener(&bus, "roman").await;
     let (tony, _) = listener(&bus, "tony").await;
     tony.complete(&delivery, "Mended and done").await.unwrap();
     assert_eq!(payload(&next(&mut hears).await)["action"], "completed");
-    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     bus.stop().await;
 }
 
@@ -65,7 +65,7 @@ async fn watched_task_ends_when_its_request_is_a_dead_letter() {
         "{error}"
     );
     let bus = restart(bus, &folder, quick()).await;
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Failed);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Failed);
     bus.stop().await;
 }
 
@@ -88,13 +88,13 @@ async fn failed_task_can_be_asked_of_another_agent_and_its_dead_letter_does_no_h
     roman.post(Envelope { body: first.body, ..fresh }).await.unwrap();
     let delivery = next(&mut sandy_hears).await;
     let hers = task(&bus, id).await;
-    assert_eq!((hers.state, hers.assignee.as_str()), (TaskState::Requested, "sandy"));
+    assert_eq!((hers.state, hers.assignee.as_str()), (AssignmentState::Requested, "sandy"));
     let dead = bus.dead_letters().await;
     assert!(!bus.retry_dead_letter(&dead[0]).await, "the work would be done twice");
     assert_eq!(bus.dead_letters().await.len(), 1);
     assert_eq!(task(&bus, id).await, hers, "the old request does not take it from her");
     sandy.complete(&delivery, "Done").await.unwrap();
-    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     bus.stop().await;
     assert!(tony_hears.try_recv().is_err(), "tony is not bothered");
 }
@@ -116,6 +116,6 @@ async fn a_handler_that_panics_after_accepting_can_accept_again_when_it_is_tried
     let mut work = roman.request_task("tony", small_task()).await.unwrap();
     assert_eq!(work.result_within(SOON).await.unwrap().summary(), "Done");
     let bus = restart(bus, &folder, quick()).await;
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Completed);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Completed);
     bus.stop().await;
 }

@@ -1,7 +1,7 @@
 //! The review cycle of the specification: work goes back until an entitled reviewer finds it
 //! good, and what follows from it is begun.
 
-use a2a_protocol::{ReviewState, TaskState};
+use a2a_protocol::{AssignmentState, ReviewState};
 use openclaw_a2a::{FollowUp, NewReview, ReviewAnswer, Severity};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -45,7 +45,7 @@ async fn done_work(
     (claire, claire_hears, roman, roman_hears, asked, delivery)
 }
 
-async fn review(bus: &Bus, id: TaskId) -> (TaskState, ReviewState, String, u32) {
+async fn review(bus: &Bus, id: TaskId) -> (AssignmentState, ReviewState, String, u32) {
     let task = task(bus, id).await;
     let review = task.review.expect("a review was asked for");
     (task.state, review.state, review.reviewer.to_string(), review.round)
@@ -58,18 +58,18 @@ async fn work_is_sent_back_escalated_to_the_agent_named_approved_and_followed_by
     let (_claire, _, roman, mut roman_hears, asked, delivery) = done_work(&bus).await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     let id = asked.task_id().unwrap();
-    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    assert_eq!(state(&bus, id).await, AssignmentState::Completed);
 
     roman.send_review_request("tony", review_of(&asked)).await.unwrap();
     let first = next(&mut tony_hears).await;
     assert_eq!(
         review(&bus, id).await,
-        (TaskState::Completed, ReviewState::Pending, "tony".into(), 1)
+        (AssignmentState::Completed, ReviewState::Pending, "tony".into(), 1)
     );
     let back = ReviewAnswer::changes_requested().concern_at("router.rs", 9, Severity::MustFix, "?");
     tony.send_review_response(&first, back).await.unwrap();
     assert_eq!(payload(&next(&mut roman_hears).await)["verdict"], "changes_requested");
-    let sent_back = (TaskState::Reopened, ReviewState::ChangesRequested, "tony".into(), 1);
+    let sent_back = (AssignmentState::Reopened, ReviewState::ChangesRequested, "tony".into(), 1);
     assert_eq!(review(&bus, id).await, sent_back);
 
     let bus = restart(bus, &folder, with_team()).await;
@@ -86,7 +86,7 @@ async fn work_is_sent_back_escalated_to_the_agent_named_approved_and_followed_by
     escalation.to.as_mut().unwrap().agent_id = super::id("amadeus");
     let sent = tony.post(escalation).await.unwrap();
     assert_eq!(outcomes(sent.recipients()), [("amadeus", Outcome::Queued)]);
-    let escalated = (TaskState::Completed, ReviewState::Escalated, "amadeus".into(), 2);
+    let escalated = (AssignmentState::Completed, ReviewState::Escalated, "amadeus".into(), 2);
     assert_eq!(review(&bus, id).await, escalated);
 
     let bus = restart(bus, &folder, with_team()).await;
@@ -100,7 +100,7 @@ async fn work_is_sent_back_escalated_to_the_agent_named_approved_and_followed_by
     assert_eq!(payload(&next(&mut hears).await)["verdict"], "approved");
     assert_eq!(
         review(&bus, id).await,
-        (TaskState::Completed, ReviewState::Approved, "amadeus".into(), 2)
+        (AssignmentState::Completed, ReviewState::Approved, "amadeus".into(), 2)
     );
     let proposed = task(&bus, id).await.proposed;
     let titles: Vec<_> = proposed.iter().map(|p| (p.title.as_str(), p.started)).collect();
@@ -113,7 +113,7 @@ async fn work_is_sent_back_escalated_to_the_agent_named_approved_and_followed_by
     let proposed = task(&bus, id).await.proposed;
     let started: Vec<_> = proposed.iter().map(|p| p.started).collect();
     assert_eq!(started, [begun.task_id(), None]);
-    assert_eq!(state(&bus, begun.task_id().unwrap()).await, TaskState::Requested);
+    assert_eq!(state(&bus, begun.task_id().unwrap()).await, AssignmentState::Requested);
     assert!(roman_hears.try_recv().is_err(), "the escalation was for amadeus alone");
     bus.stop().await;
 }
@@ -142,7 +142,7 @@ async fn an_escalation_addressed_to_the_worker_goes_to_the_next_tier_as_well() {
     assert_eq!(payload(&escalation)["verdict"], "escalated");
     assert_eq!(
         review(&bus, id).await,
-        (TaskState::Completed, ReviewState::Escalated, "tim".into(), 1)
+        (AssignmentState::Completed, ReviewState::Escalated, "tim".into(), 1)
     );
 
     // It is tim's now: tony's verdict no longer counts.
@@ -151,7 +151,7 @@ async fn an_escalation_addressed_to_the_worker_goes_to_the_next_tier_as_well() {
     tim.post(verdict_of(&tim, &escalation, "roman", &[])).await.unwrap();
     assert_eq!(
         review(&bus, id).await,
-        (TaskState::Completed, ReviewState::Approved, "tim".into(), 1)
+        (AssignmentState::Completed, ReviewState::Approved, "tim".into(), 1)
     );
     bus.stop().await;
 }
@@ -241,7 +241,7 @@ async fn unrequested_work_is_in_the_ledger_once_its_review_is_and_done_when_appr
     let sent = roman.post(of_other_work(&roman, "tony")).await.unwrap();
     let id = sent.task_id().unwrap();
     let request = next(&mut tony_hears).await;
-    let pending = (TaskState::Working, ReviewState::Pending, "tony".into(), 1);
+    let pending = (AssignmentState::Working, ReviewState::Pending, "tony".into(), 1);
     assert_eq!(review(&bus, id).await, pending);
 
     let bus = restart(bus, &folder, with_team()).await;
@@ -249,7 +249,7 @@ async fn unrequested_work_is_in_the_ledger_once_its_review_is_and_done_when_appr
     let (tony, _) = listener(&bus, "tony").await;
     let next_task = ReviewAnswer::approved().next_task(FollowUp::new("Ship it"));
     tony.send_review_response(&request, next_task).await.unwrap();
-    let approved = (TaskState::Completed, ReviewState::Approved, "tony".into(), 1);
+    let approved = (AssignmentState::Completed, ReviewState::Approved, "tony".into(), 1);
     assert_eq!(review(&bus, id).await, approved);
     // The worker may start what was proposed, too.
     let (roman, _) = listener(&bus, "roman").await;
@@ -273,7 +273,7 @@ async fn senior_gives_the_verdict_by_answering_the_escalation() {
     let escalation = next(&mut tim_hears).await;
     tim.send_review_response(&escalation, ReviewAnswer::approved()).await.unwrap();
     let bus = restart(bus, &folder, with_team()).await;
-    let approved = (TaskState::Completed, ReviewState::Approved, "tim".into(), 1);
+    let approved = (AssignmentState::Completed, ReviewState::Approved, "tim".into(), 1);
     assert_eq!(review(&bus, asked.task_id().unwrap()).await, approved);
     bus.stop().await;
 }

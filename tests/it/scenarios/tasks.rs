@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use a2a_protocol::TaskState;
+use a2a_protocol::AssignmentState;
 use openclaw_a2a::{Delivery, TaskError, TaskHandle, TaskUpdate};
 use tokio::sync::Semaphore;
 
@@ -23,16 +23,16 @@ async fn the_ledger_follows_a_task_from_the_request_to_its_end_through_a_restart
     let id = asked.task_id().unwrap();
     let delivery = next(&mut tony_hears).await;
     let at_first = task(&bus, id).await;
-    assert_eq!(at_first.state, TaskState::Requested);
+    assert_eq!(at_first.state, AssignmentState::Requested);
     assert_eq!((at_first.requester.as_str(), at_first.assignee.as_str()), ("roman", "tony"));
     assert_eq!(Some(at_first.record), asked.seq());
     assert_eq!(at_first.correlation_id, asked.correlation_id());
 
     tony.accept(&delivery).await.unwrap();
-    assert_eq!(state(&bus, id).await, TaskState::Accepted);
+    assert_eq!(state(&bus, id).await, AssignmentState::Accepted);
     tony.report(&delivery, "The stages stand").await.unwrap();
     let before = task(&bus, id).await;
-    assert_eq!(before.state, TaskState::Working);
+    assert_eq!(before.state, AssignmentState::Working);
     assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
     assert_eq!(payload(&next(&mut hears).await)["status"], "in_progress");
 
@@ -41,13 +41,13 @@ async fn the_ledger_follows_a_task_from_the_request_to_its_end_through_a_restart
     let (_roman, mut hears) = listener(&bus, "roman").await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     tony.complete(&delivery, "Every message passes it.").await.unwrap();
-    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     let answer = next(&mut hears).await;
     assert_eq!(answer.message.correlation_id, asked.correlation_id());
     assert_eq!(payload(&answer)["result"]["summary"], "Every message passes it.");
 
     let bus = restart(bus, &folder, quick()).await;
-    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     assert_eq!(bus.tasks(Some(&super::id("tony")), 10).await.len(), 1);
     assert!(tony_hears.try_recv().is_err(), "the request was handed out once");
     bus.stop().await;
@@ -61,31 +61,31 @@ async fn watched_task_reports_that_the_bus_stopped_and_its_answer_reaches_the_ha
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     let mut work = roman.request_task("tony", small_task()).await.unwrap();
     let delivery = next(&mut tony_hears).await;
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Requested);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Requested);
     tony.accept(&delivery).await.unwrap();
     assert_eq!(update(&mut work).await, TaskUpdate::Accepted);
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Accepted);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Accepted);
     tony.report(&delivery, "Half way").await.unwrap();
     assert!(
         matches!(update(&mut work).await, TaskUpdate::Progress { text, .. } if text == "Half way")
     );
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Working);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Working);
 
     let bus = restart(bus, &folder, quick()).await;
     assert_eq!(work.result_within(SOON).await, Err(TaskError::Stopped));
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Working);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Working);
     let (roman, mut hears) = listener(&bus, "roman").await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     tony.complete(&delivery, "Done").await.unwrap();
     assert_eq!(payload(&next(&mut hears).await)["action"], "completed");
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Completed);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Completed);
 
     // And the next one is watched to its end on the bus that was started again.
     let mut work = roman.request_task("tony", small_task()).await.unwrap();
     let delivery = next(&mut tony_hears).await;
     tony.complete(&delivery, "Done as well").await.unwrap();
     assert_eq!(work.result_within(SOON).await.unwrap().summary(), "Done as well");
-    assert_eq!(state(&bus, work.task_id()).await, TaskState::Completed);
+    assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Completed);
     bus.stop().await;
 }
 
@@ -134,14 +134,14 @@ async fn a_handler_cut_short_by_a_restart_gets_its_task_again_and_finishes_it() 
     assert_eq!(stopped.interrupted, 1);
 
     let bus = start(&folder, quick());
-    assert_eq!(state(&bus, id).await, TaskState::Working);
+    assert_eq!(state(&bus, id).await, AssignmentState::Working);
     let (_roman, mut hears) = listener(&bus, "roman").await;
     let open = Arc::new(Semaphore::new(1));
     bus.attach("tony", move |me, delivery| work_behind(Arc::clone(&open), me, delivery))
         .await
         .unwrap();
     assert_eq!(ended(&mut hears).await, "completed");
-    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     bus.stop().await;
 }
 
@@ -182,7 +182,7 @@ async fn a_handler_that_begins_anew_after_a_restart_can_accept_its_task_again() 
         .await
         .unwrap();
     assert_eq!(ended(&mut hears).await, "completed");
-    assert_eq!(state(&bus, asked.task_id().unwrap()).await, TaskState::Completed);
+    assert_eq!(state(&bus, asked.task_id().unwrap()).await, AssignmentState::Completed);
     bus.stop().await;
 }
 

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use a2a_actors::Submission;
-use a2a_actors::tasks::{Sent, TaskSettings};
+use a2a_actors::tasks::{SendOutcome, TaskSettings};
 use a2a_policy::{Caller, Profile, RetryPolicy};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{ListTasks, SendMessage};
 use a2a_protocol::task::{Task, TaskState};
 use a2a_protocol::{AgentId, Body, CorrelationId, Envelope, MessageId, Priority, TaskId};
-use a2a_taskdb::{Memory, Options, Sqlite, TaskWriter};
+use a2a_taskdb::{Options, TaskDb, TaskWriter};
 use futures_util::future::join_all;
 use futures_util::poll;
 use openclaw_a2a::{Agent, Bus, BusSettings, Delivery, NewTask, SendError, TaskAnswer};
@@ -41,7 +41,8 @@ async fn work(me: Agent, delivery: Delivery) -> Result<(), SendError> {
 /// A side without agents. However busy the machine is, its tasks are off the disk until they end.
 fn bare(folder: &Path, store: Box<dyn TaskWriter>) -> Side {
     let bus = Bus::builder().state_dir(folder).settings(settings()).start().unwrap();
-    let tasks = TaskSettings { off_disk: Duration::from_secs(3_600), ..TaskSettings::default() };
+    let tasks =
+        TaskSettings { defer_create: Duration::from_secs(3_600), ..TaskSettings::default() };
     Side::on(bus, tasks, store)
 }
 
@@ -53,7 +54,7 @@ async fn start(folder: &Path, store: Box<dyn TaskWriter>) -> Side {
 
 /// A store that takes nothing as long as this is true.
 fn refusing(refuses: &Arc<AtomicBool>) -> Box<dyn TaskWriter> {
-    Box::new(Refusing(Memory::new(), Arc::clone(refuses)))
+    Box::new(Refusing(TaskDb::open_in_memory().unwrap(), Arc::clone(refuses)))
 }
 
 fn full() -> Box<dyn TaskWriter> {
@@ -61,7 +62,7 @@ fn full() -> Box<dyn TaskWriter> {
 }
 
 fn sqlite(folder: &Path) -> Box<dyn TaskWriter> {
-    Box::new(Sqlite::open(&Options::new(folder)).unwrap())
+    Box::new(TaskDb::open(&Options::new(folder)).unwrap())
 }
 
 async fn list(side: &Side) -> Result<Vec<Task>, Fault> {
@@ -78,7 +79,7 @@ async fn answer_survives_a_crash_before_the_store_had_it() {
     assert_eq!(told.status.state, TaskState::Completed);
     let second = side.task("tim", again).await;
     let answer = side.send("tim", asks.clone()).await.unwrap();
-    assert!(matches!(answer, Sent::Message(_)), "{answer:?}");
+    assert!(matches!(answer, SendOutcome::Message(_)), "{answer:?}");
     // The store never got any of it.
     side.stop().await;
 
@@ -151,7 +152,7 @@ async fn an_agent_that_has_only_accepted_has_not_ended_a_task() {
     // No caller was answered, so none misses it.
     let side = bare(folder.path(), sqlite(folder.path()));
     assert_eq!(list(&side).await.unwrap(), []);
-    let found = soon(side.tasks.whole(begun)).await;
+    let found = soon(side.tasks.get_any(begun)).await;
     assert!(matches!(found, Err(Fault::TaskNotFound { .. })), "{found:?}");
     side.stop().await;
 }
@@ -294,7 +295,8 @@ async fn answered_task_is_kept_however_long_the_store_refuses() {
     };
     let bus = Bus::builder().state_dir(folder.path()).settings(quick).start().unwrap();
     let refuses = Arc::new(AtomicBool::new(true));
-    let tasks = TaskSettings { off_disk: Duration::from_secs(3_600), ..TaskSettings::default() };
+    let tasks =
+        TaskSettings { defer_create: Duration::from_secs(3_600), ..TaskSettings::default() };
     let side = Side::on(bus, tasks, refusing(&refuses));
     side.bus.attach("tim", work).await.unwrap();
     let told = side.task("tim", text("count")).await;
@@ -342,7 +344,7 @@ async fn request_copied_by_a_person_makes_no_task() {
     side.stop().await;
 
     let side = bare(folder.path(), sqlite(folder.path()));
-    let found = soon(side.tasks.whole(task)).await;
+    let found = soon(side.tasks.get_any(task)).await;
     assert!(matches!(found, Err(Fault::TaskNotFound { .. })), "{found:?}");
     let (_, mut bobs) = listener(&side.bus, "bob").await;
     let answer = next(&mut bobs).await;
@@ -354,7 +356,7 @@ async fn request_copied_by_a_person_makes_no_task() {
 async fn the_next_in_line_begins_when_the_journal_has_the_end_of_the_one_before() {
     let folder = tempfile::tempdir().unwrap();
     let refuses = Arc::new(AtomicBool::new(false));
-    let store = Sqlite::open(&Options::new(folder.path())).unwrap();
+    let store = TaskDb::open(&Options::new(folder.path())).unwrap();
     let side = bare(folder.path(), Box::new(Refusing(store, Arc::clone(&refuses))));
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let mut waiting = Vec::new();

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use a2a_actors::tasks::{TaskSettings, TaskSystem};
 use a2a_protocol::operation::{CancelTask, StreamEvent};
 use a2a_protocol::task::{Task, TaskState};
-use a2a_taskdb::{Memory, Options, Sqlite, TaskWriter, Write, Written};
+use a2a_taskdb::{Options, TaskDb, TaskWriter, Write, WriteOutcome};
 use futures_util::StreamExt;
 use futures_util::poll;
 use openclaw_a2a::Bus;
@@ -18,11 +18,11 @@ use crate::unreliable_journal::UnreliableBus;
 
 fn start(folder: &Path) -> Side {
     let bus = Bus::builder().state_dir(folder).settings(settings()).start().unwrap();
-    let store = Sqlite::open(&Options::new(folder)).unwrap();
+    let store = TaskDb::open(&Options::new(folder)).unwrap();
     Side::on(bus, TaskSettings::default(), Box::new(store))
 }
 
-async fn on_the_bus(side: &Side, task: &Task) -> a2a_protocol::TaskState {
+async fn on_the_bus(side: &Side, task: &Task) -> a2a_protocol::AssignmentState {
     side.bus.system().task(task.id).await.unwrap().state
 }
 
@@ -48,7 +48,7 @@ fn cancel(task: &Task) -> CancelTask {
 async fn cancel_is_answered_when_the_journal_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let bus = UnreliableBus::start(folder.path(), settings());
-    let store = Box::new(Memory::new());
+    let store = Box::new(TaskDb::open_in_memory().unwrap());
     let (tasks, _work) =
         TaskSystem::start(TaskSettings::default(), bus.system.clone(), store).unwrap();
     bus.system.register(id("tim"), openclaw_a2a::Profile::default()).await.unwrap();
@@ -78,7 +78,7 @@ async fn cancel_is_answered_when_the_journal_has_it() {
     // Nothing but what was answered survives.
     bus.crash().await;
     let bus = UnreliableBus::start(folder.path(), settings());
-    assert_eq!(bus.system.task(id).await.unwrap().state, a2a_protocol::TaskState::Cancelled);
+    assert_eq!(bus.system.task(id).await.unwrap().state, a2a_protocol::AssignmentState::Cancelled);
     bus.stop().await;
 }
 
@@ -89,17 +89,17 @@ async fn task_canceled_in_the_store_alone_is_cancelled_on_the_bus_at_start() {
     let side = start(folder.path());
     let task = waiting(&side).await;
     side.stop().await;
-    let mut store = Sqlite::open(&Options::new(folder.path())).unwrap();
+    let mut store = TaskDb::open(&Options::new(folder.path())).unwrap();
     let mut stored = store.reader().get(task.id).unwrap().unwrap();
     let expected = stored.version;
     stored.version += 1;
     Arc::make_mut(&mut stored.task).status.state = TaskState::Canceled;
     let write = Write::Update { stored, expected, events: Vec::new(), message: None };
-    assert_eq!(store.commit(vec![write]).unwrap(), [Written::Done]);
+    assert_eq!(store.commit(vec![write]).unwrap(), [WriteOutcome::Done]);
     drop(store);
 
     let side = start(folder.path());
-    assert_eq!(on_the_bus(&side, &task).await, a2a_protocol::TaskState::Cancelled);
+    assert_eq!(on_the_bus(&side, &task).await, a2a_protocol::AssignmentState::Cancelled);
     let agents = side.bus.system().agents().await;
     let tim = agents.iter().find(|agent| agent.agent_id.as_str() == "tim").unwrap();
     assert_eq!(tim.pending, 0, "its request is not handed out");
@@ -118,6 +118,6 @@ async fn task_cancelled_on_the_bus_alone_is_canceled_in_the_store_at_start() {
 
     let side = start(folder.path());
     assert_eq!(side.get("tim", &task).await.unwrap().status.state, TaskState::Canceled);
-    assert_eq!(on_the_bus(&side, &task).await, a2a_protocol::TaskState::Cancelled);
+    assert_eq!(on_the_bus(&side, &task).await, a2a_protocol::AssignmentState::Cancelled);
     side.stop().await;
 }

@@ -2,8 +2,8 @@
 
 use a2a_actors::tasks::TaskSettings;
 use a2a_protocol::operation::{CancelTask, GetTask, ListTasks, Subscribe};
-use a2a_protocol::task::{Label, TaskState};
-use a2a_taskdb::{Memory, Options, Sqlite, TaskWriter};
+use a2a_protocol::task::{OpaqueId, TaskState};
+use a2a_taskdb::{Options, TaskDb, TaskWriter};
 use openclaw_a2a::Bus;
 use serde_json::json;
 
@@ -18,9 +18,9 @@ async fn two_callers_who_name_their_conversations_alike_do_not_wait_for_each_oth
         let folder = tempfile::tempdir().unwrap();
         let store: Box<dyn TaskWriter> = if on_disk {
             let options = Options::new(folder.path());
-            Box::new(Sqlite::open(&options).unwrap())
+            Box::new(TaskDb::open(&options).unwrap())
         } else {
-            Box::new(Memory::new())
+            Box::new(TaskDb::open_in_memory().unwrap())
         };
         let bus = Bus::builder().in_memory().settings(settings()).start().unwrap();
         let side = Side::on(bus, TaskSettings::default(), store);
@@ -51,12 +51,12 @@ async fn foreign_task_looks_like_none() {
     let (_tim, mut hears) = tim(&side).await;
     let task = side.task("tim", at_once(in_context("talk", "mine"))).await;
     let _delivery = asked(&mut hears).await;
-    let (theirs, nowhere) = (label(&task), Label::from(uuid::Uuid::now_v7()));
+    let (theirs, nowhere) = (label(&task), OpaqueId::from(uuid::Uuid::now_v7()));
     // By another caller, and by the right one at another agent's door.
     for (who, agent) in [(caller("eve"), "tim"), (acme(), "roman")] {
         side.bus.connect("roman").await.unwrap();
         let agent = id(agent);
-        let faults = async |task: &Label| {
+        let faults = async |task: &OpaqueId| {
             let named = message(json!({"taskId": task, "messageId": "m"}));
             let get = GetTask { id: task.clone(), history_length: None };
             let cancel = CancelTask { id: task.clone(), metadata: None };

@@ -8,7 +8,7 @@ use a2a_protocol::Body;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{CancelTask, GetTask, PushConfig};
 use a2a_protocol::task::TaskState;
-use a2a_taskdb::Memory;
+use a2a_taskdb::TaskDb;
 use openclaw_a2a::{
     Agent, Bus, BusSettings, Delivery, LedgerSettings, NewTask, RetryPolicy, TaskAnswer,
 };
@@ -80,7 +80,7 @@ async fn agent_that_calls_others_still_gets_messages_about_its_own_work() {
     let as_tim = TaskCaller {
         owner: Arc::from("agent:tim"),
         principal: id("tim"),
-        alone: false,
+        is_client: false,
         sees_all: false,
         trace: None,
         version: None,
@@ -124,7 +124,11 @@ async fn holder_of_a_delegated_task_ends_it_in_any_conversation() {
     let pause = Duration::from_millis(1);
     let retry = RetryPolicy { attempts: 2, first_pause: pause, longest_pause: pause };
     let bus = Bus::builder().in_memory().settings(BusSettings { retry, ..settings() });
-    let side = Side::on(bus.start().unwrap(), TaskSettings::default(), Box::new(Memory::new()));
+    let side = Side::on(
+        bus.start().unwrap(),
+        TaskSettings::default(),
+        Box::new(TaskDb::open_in_memory().unwrap()),
+    );
     let (tim, mut hears) = tim(&side).await;
     let (eve, _eves) = listener(&side.bus, "eve").await;
     let (roman, mut romans) = listener(&side.bus, "roman").await;
@@ -152,7 +156,11 @@ async fn holder_of_a_delegated_task_ends_it_in_any_conversation() {
 async fn without_a_ledger_only_its_agent_or_its_conversation_ends_a_task() {
     let ledger = LedgerSettings { enabled: false, ..LedgerSettings::default() };
     let bus = Bus::builder().in_memory().settings(BusSettings { ledger, ..settings() });
-    let side = Side::on(bus.start().unwrap(), TaskSettings::default(), Box::new(Memory::new()));
+    let side = Side::on(
+        bus.start().unwrap(),
+        TaskSettings::default(),
+        Box::new(TaskDb::open_in_memory().unwrap()),
+    );
     let (tim, mut hears) = tim(&side).await;
     let (eve, _eves) = listener(&side.bus, "eve").await;
     let task = side.task("tim", at_once(text("work"))).await;
@@ -170,7 +178,11 @@ async fn name_of_a_client_cannot_be_used_by_an_agent() {
     let pause = Duration::from_millis(1);
     let retry = RetryPolicy { attempts: 2, first_pause: pause, longest_pause: pause };
     let bus = Bus::builder().in_memory().settings(BusSettings { retry, ..settings() });
-    let side = Side::on(bus.start().unwrap(), TaskSettings::default(), Box::new(Memory::new()));
+    let side = Side::on(
+        bus.start().unwrap(),
+        TaskSettings::default(),
+        Box::new(TaskDb::open_in_memory().unwrap()),
+    );
     let (tim, mut hears) = tim(&side).await;
     side.task("tim", at_once(text("so that acme is known"))).await;
     let _delivery = asked(&mut hears).await;

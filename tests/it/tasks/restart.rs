@@ -7,7 +7,7 @@ use std::time::Duration;
 use a2a_actors::tasks::{AfterRestart, TaskSettings};
 use a2a_protocol::operation::GetTask;
 use a2a_protocol::task::TaskState;
-use a2a_taskdb::{Options, Sqlite, TaskWriter, Write, Written};
+use a2a_taskdb::{Options, TaskDb, TaskWriter, Write, WriteOutcome};
 use openclaw_a2a::{Bus, Delivery, StatusReport, TaskAnswer};
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -18,7 +18,7 @@ use crate::a2a_side::{
 
 fn start(folder: &Path, after_restart: AfterRestart) -> Side {
     let bus = Bus::builder().state_dir(folder).settings(settings()).start().unwrap();
-    let store = Sqlite::open(&Options::new(folder)).unwrap();
+    let store = TaskDb::open(&Options::new(folder)).unwrap();
     let tasks = TaskSettings { after_restart, ..TaskSettings::default() };
     Side::on(bus, tasks, Box::new(store))
 }
@@ -160,14 +160,14 @@ async fn artifact_piece_redelivered_after_a_crash_is_applied_once() {
     let sent = tim.send_status_update(&delivery, piece).await.unwrap();
     side.stop().await;
     // Another one of the same store had it in the task already.
-    let mut store = Sqlite::open(&Options::new(folder.path())).unwrap();
+    let mut store = TaskDb::open(&Options::new(folder.path())).unwrap();
     let mut stored = store.reader().get(task.id).unwrap().unwrap();
     let expected = stored.version;
     stored.version += 1;
-    stored.heard.push(sent.seq().unwrap());
+    stored.applied_seqs.push(sent.seq().unwrap());
     Arc::make_mut(&mut stored.task).artifacts.push(Arc::new(artifact.clone()));
     let write = Write::Update { stored, expected, events: Vec::new(), message: None };
-    assert_eq!(store.commit(vec![write]).unwrap(), [Written::Done]);
+    assert_eq!(store.commit(vec![write]).unwrap(), [WriteOutcome::Done]);
     drop(store);
 
     let side = start(folder.path(), AfterRestart::Resume);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a_actors::tasks::{Happened, TaskSettings};
+use a2a_actors::tasks::{TaskEvent, TaskSettings};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::TaskState;
@@ -17,7 +17,7 @@ use crate::a2a_side::{Side, all, at_once, id, more, soon, task as task_of, text,
 
 #[tokio::test]
 async fn slow_reader_is_cut_off_and_resumes_where_it_was() {
-    let side = Side::with(TaskSettings { watcher_buffer: 4, ..TaskSettings::default() });
+    let side = Side::with(TaskSettings { subscriber_buffer: 4, ..TaskSettings::default() });
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
     let mut slow = side.subscribe("tim", &task, None).await.unwrap();
@@ -104,8 +104,9 @@ async fn all_subscribers_see_the_same_in_the_same_order() {
     let (answered, ()) = tokio::join!(side.task("tim", more(shown, "this")), done);
     assert_eq!(answered.artifacts[0].parts.len(), 20);
     let all_of_them = join_all(others.into_iter().map(all)).await;
-    let plain =
-        |all: &[Happened]| all.iter().map(|h| (h.number, Arc::clone(&h.event))).collect::<Vec<_>>();
+    let plain = |all: &[TaskEvent]| {
+        all.iter().map(|h| (h.number, Arc::clone(&h.event))).collect::<Vec<_>>()
+    };
     for other in &all_of_them {
         assert_eq!(plain(other), plain(&all_of_them[0]));
     }
@@ -116,7 +117,7 @@ async fn all_subscribers_see_the_same_in_the_same_order() {
 
 #[tokio::test]
 async fn repeats_beyond_the_waiting_limit_of_a_task_are_refused() {
-    let side = Side::with(TaskSettings { watchers_per_task: 2, ..TaskSettings::default() });
+    let side = Side::with(TaskSettings { subscribers_per_task: 2, ..TaskSettings::default() });
     side.bus.system().register(id("tim"), Profile::default()).await.unwrap();
     let same = text("work");
     let task = side.task("tim", at_once(same.clone())).await;

@@ -98,14 +98,15 @@ impl CommitBuffer {
 mod tests {
     use std::sync::mpsc::{Receiver, channel};
 
-    use a2a_journal::{EventLine, Line};
+    use a2a_journal::{EventRecord, Record};
     use a2a_protocol::Event;
 
     use super::*;
     use crate::bus::commit::effects::OnCommit;
 
     fn line(seq: u64) -> Append {
-        let line = Line::Event(EventLine::new(seq, chrono::DateTime::UNIX_EPOCH, Event::Joined));
+        let line =
+            Record::Event(EventRecord::new(seq, chrono::DateTime::UNIX_EPOCH, Event::Joined));
         Append { line, on_commit: OnCommit::Nothing }
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 
-use a2a_journal::{Alive, Commit, Parts, Read};
+use a2a_journal::{Alive, Commit, JournalReader, Parts};
 use a2a_policy::Undo;
 use a2a_protocol::{Kind, MessageId, Outcome, Receipt, RecipientOutcome};
 use actix::prelude::*;
@@ -81,7 +81,7 @@ pub(crate) struct CommitEffects {
     writer: Option<JoinHandle<()>>,
     start: Option<(Box<dyn Commit>, Receiver<Job>)>,
     batch_limit: usize,
-    reader: Arc<dyn Read>,
+    reader: Arc<dyn JournalReader>,
     router: Option<Addr<Router>>,
     journal_status: Rc<JournalStatus>,
     stats: Arc<Stats>,
@@ -230,7 +230,7 @@ impl OnCommit {
 
 /// Repeats the first receipt, read back from the journal on a blocking thread.
 pub(crate) fn repeat_first_receipt(
-    reader: Arc<dyn Read>,
+    reader: Arc<dyn JournalReader>,
     receipt: Receipt,
     first: u64,
     reply: Option<Reply>,
@@ -255,7 +255,7 @@ fn unavailable(receipt: &mut Receipt) {
     receipt.retry_after_ms = Some(1_000);
 }
 
-fn with_first_recipients(mut receipt: Receipt, first: u64, reader: &dyn Read) -> Receipt {
+fn with_first_recipients(mut receipt: Receipt, first: u64, reader: &dyn JournalReader) -> Receipt {
     #[derive(serde::Deserialize)]
     struct First {
         time: a2a_protocol::Timestamp,
@@ -280,7 +280,7 @@ fn with_first_recipients(mut receipt: Receipt, first: u64, reader: &dyn Read) ->
 }
 
 /// Whether the journal begins after this sequence number.
-fn was_removed(seq: u64, reader: &dyn Read) -> bool {
+fn was_removed(seq: u64, reader: &dyn JournalReader) -> bool {
     #[derive(serde::Deserialize)]
     struct Numbered {
         seq: u64,

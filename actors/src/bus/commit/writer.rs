@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use a2a_journal::{Commit, CommitError, Line};
+use a2a_journal::{Commit, CommitError, Record};
 use actix::Addr;
 use tokio::sync::oneshot;
 
@@ -29,7 +29,7 @@ const MESSAGE_WEIGHT: usize = 4;
 
 /// A record to write and what follows its commit.
 pub(crate) struct Append {
-    pub(crate) line: Line,
+    pub(crate) line: Record,
     pub(crate) on_commit: OnCommit,
 }
 
@@ -38,10 +38,10 @@ impl Append {
     /// would not be sent again. An event about a rejected message is kept only for its facts.
     fn is_retained(&self, rejected_seqs: &HashSet<u64>) -> bool {
         match &self.line {
-            Line::Event(event) => {
+            Record::Event(event) => {
                 event.of.is_none_or(|of| !rejected_seqs.contains(&of)) || !event.facts.is_empty()
             }
-            Line::Message(_) => self.on_commit.is_from_the_bus(),
+            Record::Message(_) => self.on_commit.is_from_the_bus(),
         }
     }
 }
@@ -72,7 +72,7 @@ fn is_broken(error: &CommitError) -> bool {
 
 #[derive(Default)]
 struct Batch {
-    lines: Vec<Line>,
+    lines: Vec<Record>,
     actions: Vec<OnCommit>,
     flushes: Vec<oneshot::Sender<()>>,
     weight: usize,
@@ -98,10 +98,10 @@ impl Batch {
     }
 }
 
-fn weight_of(line: &Line) -> usize {
+fn weight_of(line: &Record) -> usize {
     match line {
-        Line::Event(_) => 1,
-        Line::Message(line) => MESSAGE_WEIGHT + line.recipients.len() / 8,
+        Record::Event(_) => 1,
+        Record::Message(line) => MESSAGE_WEIGHT + line.recipients.len() / 8,
     }
 }
 

@@ -22,7 +22,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use a2a_journal::{EventLine, Line};
+use a2a_journal::{EventRecord, Record};
 use a2a_policy::AfterFailure;
 use a2a_protocol::{Event, MessageId};
 use actix::prelude::*;
@@ -71,7 +71,7 @@ impl Session {
             return true;
         }
         let now = self.bus.clock.now().uptime;
-        let trace = self.mailbox.inbox.borrow().get_out(seq).map(|out| out.item.trace().id());
+        let trace = self.mailbox.inbox.borrow().get_in_flight(seq).map(|out| out.item.trace().id());
         let failed = self.mailbox.inbox.borrow_mut().fail(seq, now, &self.bus.settings.retry);
         match failed {
             None => return false,
@@ -91,7 +91,7 @@ impl Session {
                 );
                 self.offer_waiting();
             }
-            Some(AfterFailure::GiveUp(entry)) => {
+            Some(AfterFailure::DeadLetter(entry)) => {
                 self.mailbox.capacity.free(entry.bytes);
                 self.bus.stats.failed_attempts.add(1);
                 let agent = self.mailbox.agent.clone();
@@ -139,7 +139,7 @@ impl Session {
         reason: Option<String>,
         on_commit: OnCommit,
     ) {
-        let line = Line::Event(EventLine {
+        let line = Record::Event(EventRecord {
             of: Some(of),
             message_id,
             agent_id: Some(self.mailbox.agent.clone()),

@@ -48,7 +48,7 @@ impl Session {
     /// its limit.
     pub(super) fn run_next(&mut self, ctx: &mut Context<Self>) -> bool {
         // Read after every message: a mailbox with nothing to lease costs no look at the clock.
-        if !self.has_capacity() || self.mailbox.inbox.borrow().is_all_out() {
+        if !self.has_capacity() || self.mailbox.inbox.borrow().is_all_in_flight() {
             return false;
         }
         let now = self.bus.clock.now().uptime;
@@ -275,7 +275,7 @@ impl Handler<StartAttempt> for Session {
         if self.running.get(&seq).is_none_or(|running| running.abort.is_some()) {
             return;
         }
-        let delivery = self.mailbox.inbox.borrow().get_out(seq).map(delivery);
+        let delivery = self.mailbox.inbox.borrow().get_in_flight(seq).map(delivery);
         match delivery {
             Some(delivery) if self.runtime.is_some() => self.start(delivery, ctx),
             _ => {
@@ -333,7 +333,7 @@ impl Handler<CancelRunning> for Session {
     type Result = ();
 
     fn handle(&mut self, CancelRunning(seq): CancelRunning, _: &mut Self::Context) {
-        if self.mailbox.inbox.borrow().get_out(seq).is_some() {
+        if self.mailbox.inbox.borrow().get_in_flight(seq).is_some() {
             self.cancelled.insert(seq);
         }
         if let Some(running) = self.running.get(&seq) {

@@ -150,7 +150,7 @@ impl Session {
     /// Whether exactly this attempt is still leased.
     fn is_leased(&self, (seq, attempt): Lease) -> bool {
         let inbox = self.mailbox.inbox.borrow();
-        inbox.get_out(seq).is_some_and(|entry| entry.attempts == attempt)
+        inbox.get_in_flight(seq).is_some_and(|entry| entry.attempts == attempt)
     }
 }
 
@@ -208,7 +208,7 @@ impl Handler<PullAccepted> for Session {
         }
         for (seq, attempt) in leases {
             let inbox = self.mailbox.inbox.borrow();
-            let Some(id) = inbox.get_out(seq).map(|out| out.item.message.message_id) else {
+            let Some(id) = inbox.get_in_flight(seq).map(|out| out.item.message.message_id) else {
                 continue;
             };
             drop(inbox);

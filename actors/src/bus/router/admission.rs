@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use a2a_journal::{EventLine, Line};
+use a2a_journal::{EventRecord, Record};
 use a2a_policy::{
-    AccessRules, AgentKey, Audience, Breaker, Caller, Floor, InboxFull, Incoming, Ledger, Limited,
-    Now, Refusal, Roster, SeenBefore, assess,
+    AccessRules, AdmissionState, AgentKey, Audience, Breaker, Caller, DedupMatch, Directory,
+    InboxFull, Incoming, Ledger, Limited, Now, Refusal, assess,
 };
 use a2a_protocol::{AgentId, Body, Envelope, Event, Outcome, Priority, Receipt};
 use actix::prelude::*;
@@ -24,8 +24,8 @@ use crate::bus::notice;
 /// How long refusals are counted before the count is written.
 const COUNT_FOR: Duration = Duration::from_secs(1);
 
-impl Floor for Router {
-    fn roster(&self) -> &Roster {
+impl AdmissionState for Router {
+    fn directory(&self) -> &Directory {
         &self.directory
     }
 
@@ -45,7 +45,7 @@ impl Floor for Router {
         self.max_recipients
     }
 
-    fn seen(&self, message: &Envelope, fingerprint: u64) -> Option<SeenBefore> {
+    fn find_duplicate(&self, message: &Envelope, fingerprint: u64) -> Option<DedupMatch> {
         self.dedup.check(&message.message_id, fingerprint)
     }
 
@@ -70,7 +70,7 @@ impl Floor for Router {
         self.rate_limits.wait_after_refusals(sender, now).is_some()
     }
 
-    fn has_room(&self, message: &Envelope, bytes: usize) -> Result<(), InboxFull> {
+    fn check_capacity(&self, message: &Envelope, bytes: usize) -> Result<(), InboxFull> {
         // Notices may exceed the limit here as they may in each inbox.
         let times = if is_notice(message) { 2 } else { 1 };
         let limit = self.pending_bytes;
@@ -134,7 +134,7 @@ impl Router {
         receipt.circuit = refusal.circuit;
         receipt.errors = refusal.errors;
         if written {
-            let line = Line::Message(message_line(
+            let line = Record::Message(message_line(
                 &receipt,
                 caller,
                 submission,
@@ -169,7 +169,7 @@ impl Router {
     pub(super) fn write_counted_refusals(&mut self) {
         self.refusal_timer_set = false;
         for suppressed in self.refusals.take_counted() {
-            let line = Line::Event(EventLine {
+            let line = Record::Event(EventRecord {
                 agent_id: suppressed.sender,
                 count: Some(suppressed.count),
                 reason: Some(format!(
@@ -281,7 +281,7 @@ impl Handler<Deny> for Router {
             return self.count_refusals(ctx);
         }
         let event = self.bus.event(Event::Denied);
-        let line = Line::Event(EventLine { reason: Some(reason), ..event });
+        let line = Record::Event(EventRecord { reason: Some(reason), ..event });
         self.bus.append(Append { line, on_commit: OnCommit::Nothing });
     }
 }

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-use a2a_policy::Task;
-use a2a_protocol::{AgentId, Body, CorrelationId, TaskId, TaskState};
+use a2a_policy::Assignment;
+use a2a_protocol::{AgentId, AssignmentState, Body, CorrelationId, TaskId};
 use actix::prelude::*;
 use chrono::{DateTime, Utc};
 
 use super::{MAX_SCAN, Part, Router};
 
 #[derive(Message)]
-#[rtype(result = "Option<Task>")]
+#[rtype(result = "Option<Assignment>")]
 pub(crate) struct FindTask(pub(crate) TaskId);
 
 impl Handler<FindTask> for Router {
@@ -28,7 +28,7 @@ pub struct TaskFilter {
     /// A participant.
     pub agent: Option<AgentId>,
     /// The state.
-    pub state: Option<TaskState>,
+    pub state: Option<AssignmentState>,
     /// The conversation.
     pub correlation: Option<CorrelationId>,
     /// Whether the task is overdue.
@@ -36,7 +36,7 @@ pub struct TaskFilter {
 }
 
 impl TaskFilter {
-    fn matches(&self, task: &Task) -> bool {
+    fn matches(&self, task: &Assignment) -> bool {
         self.agent.as_ref().is_none_or(|agent| task.concerns(agent))
             && self.state.is_none_or(|state| task.state == state)
             && self.correlation.is_none_or(|correlation| task.correlation_id == correlation)
@@ -77,7 +77,7 @@ impl FromStr for TaskCursor {
 /// Lists tasks, last changed first. One message scans a bounded number; the caller continues at
 /// `next`.
 #[derive(Message)]
-#[rtype(result = "Part<Task, TaskCursor>")]
+#[rtype(result = "Part<Assignment, TaskCursor>")]
 pub(crate) struct ListTasks {
     pub(crate) filter: TaskFilter,
     pub(crate) behind: Option<TaskCursor>,
@@ -133,8 +133,9 @@ impl Handler<CompareLedger> for Router {
         let Some(ledger) = &self.ledger else { return MessageResult(LedgerComparison::default()) };
         let open =
             ledger.latest(None).filter(|task| !task.state.is_ended()).map(|task| task.task_id);
-        let is_cancelled =
-            |id: &TaskId| ledger.get(id).is_some_and(|task| task.state == TaskState::Cancelled);
+        let is_cancelled = |id: &TaskId| {
+            ledger.get(id).is_some_and(|task| task.state == AssignmentState::Cancelled)
+        };
         MessageResult(LedgerComparison {
             open: open.collect(),
             cancelled: known.into_iter().filter(is_cancelled).collect(),
@@ -155,7 +156,7 @@ impl Handler<UnacknowledgedAnswers> for Router {
         for number in self.sessions.iter().flat_map(super::AgentSessions::all) {
             let Some(mailbox) = self.bus.mailboxes.get(number) else { continue };
             let inbox = mailbox.inbox.borrow();
-            tasks.extend(inbox.look(usize::MAX).into_iter().filter_map(|(_, entry)| {
+            tasks.extend(inbox.peek(usize::MAX).into_iter().filter_map(|(_, entry)| {
                 let Body::TaskResponse(answer) = &entry.item.message.body else { return None };
                 answer.action.ends().then_some(answer.task_id)
             }));

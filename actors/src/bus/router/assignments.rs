@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_journal::{EventLine, Fact, Line};
-use a2a_policy::{Caller, Change, LedgerRefusal, Now, QueueEntry, Task, Undo};
-use a2a_protocol::{AgentId, Body, Event, TaskId, TaskState};
+use a2a_journal::{EventRecord, Fact, Record};
+use a2a_policy::{Assignment, Caller, Change, LedgerRefusal, Now, QueueEntry, Undo};
+use a2a_protocol::{AgentId, AssignmentState, Body, Event, TaskId};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
@@ -42,7 +42,7 @@ impl Handler<RecordDeleted> for Router {
         }
         let (done, durable) = oneshot::channel();
         let known = self.ledger.as_ref().and_then(|ledger| ledger.get(&deleted.task));
-        let line = Line::Event(EventLine {
+        let line = Record::Event(EventRecord {
             of: known.map(|task| task.record),
             reason: Some(deleted.reason),
             ..self.bus.event(Event::Deleted)
@@ -77,7 +77,7 @@ impl Handler<CancelTask> for Router {
         let discarded = withdrawn.is_none() && self.discard_uncommitted(&task);
         let unseen = withdrawn.is_some() || discarded;
         let (done, durable) = oneshot::channel();
-        let line = Line::Event(EventLine {
+        let line = Record::Event(EventRecord {
             of: Some(task.record),
             // With the agent's name the record settles the delivery too; a running attempt
             // continues.
@@ -130,7 +130,7 @@ impl Router {
         let Body::TaskRequest(body) = &entry.item.message.body else { return Vec::new() };
         let ledger = self.ledger.as_ref();
         let change =
-            ledger.and_then(|ledger| ledger.give_up(&body.task_id, entry.seq, reason, now));
+            ledger.and_then(|ledger| ledger.abandon(&body.task_id, entry.seq, reason, now));
         let Some(change) = change else { return Vec::new() };
         let task = change.task.clone();
         let facts = self.change_ledger(change, entry.seq, ctx).1;
@@ -164,12 +164,14 @@ impl Router {
     pub(super) fn is_cancelled(&self, entry: &QueueEntry<Arc<StoredMessage>>) -> bool {
         let Body::TaskRequest(body) = &entry.item.message.body else { return false };
         let task = self.ledger.as_ref().and_then(|ledger| ledger.get(&body.task_id));
-        task.is_some_and(|task| task.state == TaskState::Cancelled && task.record == entry.seq)
+        task.is_some_and(|task| {
+            task.state == AssignmentState::Cancelled && task.record == entry.seq
+        })
     }
 
     /// Settles a cancelled delivery whose attempt ended with the process.
     pub(super) fn settle_cancelled(&self, agent: AgentId, entry: &QueueEntry<Arc<StoredMessage>>) {
-        let line = Line::Event(EventLine {
+        let line = Record::Event(EventRecord {
             of: Some(entry.seq),
             message_id: Some(entry.item.message.message_id),
             agent_id: Some(agent),
@@ -206,7 +208,7 @@ impl Router {
             let task = self.ledger.as_ref().and_then(|ledger| ledger.get(&id)).cloned();
             let Some(task) = task else { continue };
             let missed = task.deadline.is_some_and(|at| at > task.changed && at <= now.utc);
-            let waiting = (missed && task.state == TaskState::Requested)
+            let waiting = (missed && task.state == AssignmentState::Requested)
                 .then(|| self.withdraw(&task.assignee, task.record))
                 .flatten();
             match waiting {
@@ -226,13 +228,13 @@ impl Router {
         }
     }
 
-    fn mark_overdue(&mut self, task: &Task, missed: bool, now: Now, ctx: &mut Context<Self>) {
+    fn mark_overdue(&mut self, task: &Assignment, missed: bool, now: Now, ctx: &mut Context<Self>) {
         let ledger = self.ledger.as_ref();
         let Some(change) = ledger.and_then(|ledger| ledger.overdue(&task.task_id, now)) else {
             return;
         };
         let facts = self.change_ledger(change, task.record, ctx).1;
-        let line = Line::Event(EventLine {
+        let line = Record::Event(EventRecord {
             of: Some(task.record),
             reason: Some(match missed {
                 true => format!("the deadline of task {} passed", task.task_id),
@@ -262,7 +264,7 @@ impl Router {
     fn notify_party(
         &mut self,
         agent: &AgentId,
-        task: &Task,
+        task: &Assignment,
         (event, text): (Event, &str),
         now: Now,
         ctx: &mut Context<Self>,
@@ -295,7 +297,7 @@ impl Router {
 
     /// Discards the request for a task while it is being committed and thus not delivered, unless
     /// an agent takes messages before their commit.
-    fn discard_uncommitted(&self, task: &Task) -> bool {
+    fn discard_uncommitted(&self, task: &Assignment) -> bool {
         let Some(key) = self.directory.key(&task.assignee) else { return false };
         let mailboxes = &self.bus.mailboxes;
         let mut all = self.sessions[key.index()].all().filter_map(|number| mailboxes.get(number));
@@ -308,7 +310,7 @@ impl Router {
     }
 
     /// Notifies the agent's code that its task was cancelled.
-    fn cancel_running(&self, task: &Task) {
+    fn cancel_running(&self, task: &Assignment) {
         let Some(key) = self.directory.key(&task.assignee) else { return };
         let mailboxes = &self.bus.mailboxes;
         for mailbox in self.sessions[key.index()].all().filter_map(|number| mailboxes.get(number)) {
@@ -317,6 +319,6 @@ impl Router {
     }
 }
 
-fn fact(id: &TaskId, task: Option<&Task>) -> Fact {
-    Fact { key: Task::key(id).into(), value: task.map(|task| task.to_kept().into()) }
+fn fact(id: &TaskId, task: Option<&Assignment>) -> Fact {
+    Fact { key: Assignment::key(id).into(), value: task.map(|task| task.to_stored().into()) }
 }

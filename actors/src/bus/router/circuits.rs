@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_journal::{EventLine, Fact, Line};
+use a2a_journal::{EventRecord, Fact, Record};
 use a2a_policy::{Caller, Circuit, CircuitKey, CircuitState, Now};
 use a2a_protocol::{AgentId, CorrelationId, Event};
 use actix::prelude::*;
@@ -53,7 +53,7 @@ impl Router {
         let evicted = self.breaker.open(circuit.clone());
         let gone = lapsed.iter().chain(&evicted).filter(|key| **key != circuit.key);
         facts.extend(gone.map(|key| fact(key, None)));
-        let line = Line::Event(EventLine {
+        let line = Record::Event(EventRecord {
             reason: Some(format!("{}: {}", circuit.reason.as_str(), circuit.evidence)),
             facts,
             ..self.bus.event(Event::Tripped)
@@ -88,7 +88,7 @@ impl Router {
     /// Records that a circuit was closed by progress or by an operator.
     pub(super) fn record_circuit_closed(&mut self, key: &CircuitKey, why: &str) {
         tracing::info!(circuit = %key, why, "circuit closed");
-        let line = Line::Event(EventLine {
+        let line = Record::Event(EventRecord {
             reason: Some(format!("{key}: {why}")),
             facts: vec![fact(key, None)],
             ..self.bus.event(Event::Closed)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use a2a_journal::{EventLine, Line};
+use a2a_journal::{EventRecord, Record};
 use a2a_policy::{Caller, QueueEntry};
 use a2a_protocol::{AgentId, Event, MessageId};
 use actix::prelude::*;
@@ -148,7 +148,7 @@ impl Router {
                 return false;
             }
         };
-        let line = Line::Event(EventLine {
+        let line = Record::Event(EventRecord {
             of: Some(seq),
             message_id: Some(dead.entry.item.message.message_id),
             agent_id: Some(agent.clone()),
@@ -206,7 +206,7 @@ impl Router {
             self.route(&Caller::Bus, submission.with_trace(Some(Arc::new(trace))), None, ctx);
         }
         let facts = self.fail_assignment(&entry, &reason, now, ctx);
-        let line = Line::Event(EventLine {
+        let line = Record::Event(EventRecord {
             of: Some(entry.seq),
             message_id: Some(entry.item.message.message_id),
             agent_id: Some(agent.clone()),

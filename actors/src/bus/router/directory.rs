@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_journal::{EventLine, Fact, Line};
-use a2a_policy::{CannotUpdate, NameTaken, Profile, QueueEntry, Roster};
+use a2a_journal::{EventRecord, Fact, Record};
+use a2a_policy::{CannotUpdate, Directory, NameTaken, Profile, QueueEntry};
 use a2a_protocol::{AgentId, Event};
 use actix::prelude::*;
 use tokio::sync::oneshot;
@@ -56,7 +56,7 @@ impl Handler<Register> for Router {
         self.enter(agent.clone(), profile.clone(), ctx)?;
         let (done, durable) = oneshot::channel();
         let value = serde_json::to_string(&profile).ok();
-        let line = Line::Event(EventLine {
+        let line = Record::Event(EventRecord {
             facts: vec![Fact { key: format!("{KEY}{agent}").into(), value: value.map(Into::into) }],
             agent_id: Some(agent),
             ..self.bus.event(Event::Joined)
@@ -145,7 +145,7 @@ impl Router {
         ctx: &mut Context<Self>,
     ) -> bool {
         let Some(key) = self.directory.insert(agent.clone(), profile, listed) else { return false };
-        if Roster::is_for_people(&agent) {
+        if Directory::is_for_people(&agent) {
             self.directory.set_apart(&agent);
         }
         // A removed agent that returns still has its sessions.
@@ -158,7 +158,7 @@ impl Router {
     /// Adds an agent that appears at run time; recorded, so that it survives a restart.
     pub(super) fn join(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
         if self.ensure_agent(agent.clone(), Profile::default(), false, ctx) {
-            let line = Line::Event(EventLine {
+            let line = Record::Event(EventRecord {
                 agent_id: Some(agent.clone()),
                 ..self.bus.event(Event::Joined)
             });
@@ -238,7 +238,7 @@ impl Router {
             return Err(RemoveError::Unavailable);
         }
         let sessions = &self.sessions[key.index()];
-        if Roster::is_reserved(agent)
+        if Directory::is_reserved(agent)
             || self.directory.is_apart(key)
             || sessions.interceptor.is_some()
         {
@@ -253,7 +253,7 @@ impl Router {
         for mailbox in mailboxes {
             let is_at_work = mailbox.capacity.is_live()
                 || mailbox.is_polled(now)
-                || mailbox.inbox.borrow().out() > 0;
+                || mailbox.inbox.borrow().in_flight() > 0;
             if is_at_work {
                 return Err(RemoveError::AtWork(agent.clone()));
             }
@@ -280,7 +280,7 @@ impl Router {
             self.sessions[key.index()].sticky.clear();
         }
         let (done, durable) = oneshot::channel();
-        let line = Line::Event(EventLine {
+        let line = Record::Event(EventRecord {
             agent_id: Some(agent.clone()),
             reason: Some(format!("removed by {by}")),
             facts: vec![Fact { key: format!("{}{agent}", KEY).into(), value: None }],

@@ -1,6 +1,8 @@
 //! Queries of the directory: agents, their presence, and which of them a caller may reach.
 
-use a2a_policy::{AgentKey, Asked, Explanation, Holder, Profile, RateSettings, Reach, Roster};
+use a2a_policy::{
+    AccessQuery, AgentKey, Directory, Explanation, Holder, Profile, RateSettings, Reach,
+};
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Kind, Timestamp};
 use actix::prelude::*;
@@ -120,7 +122,7 @@ impl Handler<Explain> for Router {
     fn handle(&mut self, ask: Explain, _: &mut Self::Context) -> Self::Result {
         let party = |agent| self.directory.key(agent).and_then(|key| self.directory.profile(key));
         let explanation = party(&ask.from).zip(party(&ask.to)).map(|(from, to)| {
-            self.access.explain(&Asked {
+            self.access.explain(&AccessQuery {
                 from: (&ask.from, from),
                 to: (&ask.to, to),
                 kind: ask.kind,
@@ -183,8 +185,9 @@ impl Handler<ListReachable> for Router {
                 more = true;
                 break;
             }
-            let is_agent = !self.directory.is_apart(key) && !Roster::is_reserved(id) && *id != from;
-            let asked = Asked {
+            let is_agent =
+                !self.directory.is_apart(key) && !Directory::is_reserved(id) && *id != from;
+            let asked = AccessQuery {
                 from: (&from, profile),
                 to: (id, other),
                 kind: Kind::TaskRequest,
@@ -229,7 +232,7 @@ impl Router {
         let ago = seen.map(|seen| now.uptime.saturating_sub(seen));
         // A polling agent holds messages until their lease ends; one that died is offline after
         // that.
-        let holds = mailboxes.iter().any(|mailbox| mailbox.inbox.borrow().out() > 0);
+        let holds = mailboxes.iter().any(|mailbox| mailbox.inbox.borrow().in_flight() > 0);
         let grace = self.bus.settings.presence_grace;
         let here = sessions > 0 || polled || holds || ago.is_some_and(|ago| ago < grace);
         let last =

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_policy::{CircuitState, Roster, Standing};
+use a2a_policy::{CircuitState, DeliveryState, Directory};
 use a2a_protocol::AgentId;
 use actix::prelude::*;
 
@@ -97,13 +97,14 @@ impl Handler<ReadLoad> for Router {
             let mut of_agent = 0;
             for mailbox in numbers.filter_map(|number| self.bus.mailboxes.get(number)) {
                 let inbox = mailbox.inbox.borrow();
-                let out = inbox.out();
+                let out = inbox.in_flight();
                 let waiting = inbox.len() - out;
                 load.sessions += usize::from(mailbox.capacity.is_live());
                 load.in_hands += out;
                 load.waiting += waiting;
-                load.in_hands_bytes += inbox.out_bytes();
-                load.waiting_bytes += mailbox.capacity.bytes().saturating_sub(inbox.out_bytes());
+                load.in_hands_bytes += inbox.in_flight_bytes();
+                load.waiting_bytes +=
+                    mailbox.capacity.bytes().saturating_sub(inbox.in_flight_bytes());
                 of_agent += out + waiting;
                 if let Some(first) = inbox.oldest() {
                     oldest = oldest.into_iter().chain([first.item.accepted]).min();
@@ -164,7 +165,7 @@ impl Handler<PeekInbox> for Router {
     ) -> Self::Result {
         let Some(key) = self.directory.key(&agent) else {
             // Names of people always exist, even without a message so far.
-            return MessageResult(Roster::is_for_people(&agent).then(InboxView::default));
+            return MessageResult(Directory::is_for_people(&agent).then(InboxView::default));
         };
         let now = self.bus.clock.now().uptime;
         let mut view = InboxView::default();
@@ -173,11 +174,13 @@ impl Handler<PeekInbox> for Router {
             let inbox = mailbox.inbox.borrow();
             view.pending += inbox.len();
             let rest = limit.saturating_sub(view.deliveries.len());
-            view.deliveries.extend(inbox.look(rest).into_iter().map(|(standing, entry)| {
+            view.deliveries.extend(inbox.peek(rest).into_iter().map(|(standing, entry)| {
                 let (state, due) = match standing {
-                    Standing::Out(until) => ("taken", Some(until.saturating_sub(now))),
-                    Standing::Pausing(until) => ("pausing", Some(until.saturating_sub(now))),
-                    Standing::Waiting => ("waiting", None),
+                    DeliveryState::InFlight(until) => ("taken", Some(until.saturating_sub(now))),
+                    DeliveryState::BackingOff(until) => {
+                        ("pausing", Some(until.saturating_sub(now)))
+                    }
+                    DeliveryState::Waiting => ("waiting", None),
                 };
                 DeliveryView { delivery: delivery(entry), state, due }
             }));

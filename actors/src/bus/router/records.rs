@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_journal::{MessageLine, Received};
+use a2a_journal::{MessageRecord, Received};
 use a2a_policy::{Caller, Now};
 use a2a_protocol::{AgentId, Outcome, Receipt, Violation};
 
@@ -37,7 +37,7 @@ pub(super) fn message_line(
     submission: &Submission,
     now: Now,
     took: Duration,
-) -> MessageLine {
+) -> MessageRecord {
     let (errors, left_out) = kept_errors(&receipt.errors);
     let mut reason = receipt.reason.clone();
     if left_out > 0 {
@@ -49,7 +49,7 @@ pub(super) fn message_line(
         Caller::Service { via, .. } => Some(Arc::clone(via)),
         _ => None,
     };
-    MessageLine {
+    MessageRecord {
         seq: receipt.seq.unwrap_or_default(),
         time: now.utc,
         outcome: receipt.outcome,
@@ -83,8 +83,8 @@ fn received(outcome: Outcome, submission: &Submission) -> Received {
     match (is_json, outcome.is_accepted() || submission.size <= WHOLE) {
         (true, true) => Received::Json(bytes),
         (false, true) => Received::Raw(bytes),
-        (true, false) => Received::JsonHead(bytes),
-        (false, false) => Received::RawHead(bytes),
+        (true, false) => Received::JsonExcerpt(bytes),
+        (false, false) => Received::RawExcerpt(bytes),
     }
 }
 

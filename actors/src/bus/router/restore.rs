@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use a2a_journal::Recovered;
-use a2a_policy::{Circuit, Profile, QueueEntry, Roster, Seen, Task};
+use a2a_policy::{Assignment, Circuit, DedupRecord, Directory, Profile, QueueEntry};
 use a2a_protocol::{AgentId, Body, Envelope, Trace};
 use actix::prelude::*;
 use chrono::{DateTime, Utc};
@@ -31,7 +31,7 @@ impl Router {
             self.restore_fact(key, value, ctx);
         }
         for seen in recovered.seen {
-            let remembered = Seen { seq: seen.seq, fingerprint: seen.fingerprint };
+            let remembered = DedupRecord { seq: seen.seq, fingerprint: seen.fingerprint };
             self.dedup.insert(seen.message_id, remembered);
         }
         let mut restored = RestoredMessages::new(self.bus.held.clone());
@@ -39,7 +39,7 @@ impl Router {
             let kept = PersistedMessage { trace: p.trace, time: p.time, message: &p.message };
             let Some(entry) = restored.entry(p.seq, p.by, p.attempts, kept) else { continue };
             self.presume(&p.agent_id, ctx);
-            if Roster::may_be_answered(&entry.by) {
+            if Directory::may_be_answered(&entry.by) {
                 self.presume(&entry.by, ctx);
             }
             if !is_answer(&entry) {
@@ -75,8 +75,8 @@ impl Router {
     }
 
     pub(super) fn restore_fact(&mut self, key: &str, value: &str, ctx: &mut Context<Self>) {
-        let read = if let Some(Ok(id)) = key.strip_prefix(Task::KEY).map(str::parse) {
-            Task::from_kept(id, value).map(|task| {
+        let read = if let Some(Ok(id)) = key.strip_prefix(Assignment::KEY).map(str::parse) {
+            Assignment::from_stored(id, value).map(|task| {
                 if let Some(ledger) = &mut self.ledger {
                     ledger.restore(task);
                 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use a2a_policy::{AgentKey, QueueEntry, Roster, Slots};
+use a2a_policy::{AgentKey, Directory, InboxCapacity, QueueEntry};
 use a2a_protocol::{AgentId, CorrelationId, Envelope};
 use actix::prelude::*;
 
@@ -124,10 +124,10 @@ impl Handler<Attach> for Router {
         ctx: &mut Self::Context,
     ) -> Self::Result {
         // People have an inbox, but no code.
-        if Roster::is_reserved(&agent) {
+        if Directory::is_reserved(&agent) {
             return Err(InboxError::NoSuchAgent);
         }
-        self.directory.agent_may_be_called(&agent).map_err(|_| InboxError::NameTaken)?;
+        self.directory.check_agent_name(&agent).map_err(|_| InboxError::NameTaken)?;
         let (key, mut mailbox) = self.first_mailbox(&agent, ctx)?;
         if mailbox.attachment.get() != 0 {
             let number;
@@ -248,7 +248,7 @@ impl Handler<AttachInterceptor> for Router {
         AttachInterceptor { agent, runtime, is_client }: AttachInterceptor,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        if a2a_policy::Roster::is_reserved(&agent) {
+        if a2a_policy::Directory::is_reserved(&agent) {
             return Err(InboxError::NoSuchAgent);
         }
         if self.bus.stopping.get() || self.bus.journal_status.health.get() == JournalHealth::Broken
@@ -257,13 +257,13 @@ impl Handler<AttachInterceptor> for Router {
         }
         if is_client {
             // Never over an agent: the interceptor of the caller would take its messages.
-            let free = self.directory.client_may_be_called(&agent);
+            let free = self.directory.check_client_name(&agent);
             free.map_err(|_| InboxError::NameTaken)?;
             // A caller, not an agent: it need not survive a restart.
             self.ensure_agent(agent.clone(), a2a_policy::Profile::default(), false, ctx);
             self.directory.set_client(&agent);
         } else {
-            self.directory.agent_may_be_called(&agent).map_err(|_| InboxError::NameTaken)?;
+            self.directory.check_agent_name(&agent).map_err(|_| InboxError::NameTaken)?;
             self.join(&agent, ctx);
         }
         let key = self.directory.key(&agent).ok_or(InboxError::NoSuchAgent)?;
@@ -340,7 +340,7 @@ impl Router {
         agent: AgentId,
         ctx: &mut Context<Self>,
     ) -> (MailboxId, Rc<Mailbox>) {
-        let capacity = Slots::new(self.inbox_limits, self.bus.settings.prompt_slots);
+        let capacity = InboxCapacity::new(self.inbox_limits, self.bus.settings.prompt_slots);
         let (number, mailbox) = self.bus.mailboxes.open(agent, capacity);
         let bus = Rc::clone(&self.bus);
         let session = Session::new(Rc::clone(&mailbox), ctx.address(), bus);
@@ -365,15 +365,15 @@ impl Router {
         agent: &AgentId,
         ctx: &mut Context<Self>,
     ) -> Result<(AgentKey, Rc<Mailbox>), InboxError> {
-        if !Roster::may_be_answered(agent) {
+        if !Directory::may_be_answered(agent) {
             return Err(InboxError::NoSuchAgent);
         }
-        if !Roster::is_for_people(agent) {
-            self.directory.agent_may_be_called(agent).map_err(|_| InboxError::NameTaken)?;
+        if !Directory::is_for_people(agent) {
+            self.directory.check_agent_name(agent).map_err(|_| InboxError::NameTaken)?;
             self.directory.confirm(agent);
         }
         if !self.directory.contains(agent) {
-            if !self.directory.admits(agent) && !Roster::is_for_people(agent) {
+            if !self.directory.admits(agent) && !Directory::is_for_people(agent) {
                 return Err(InboxError::NoSuchAgent);
             }
             if self.unavailable().is_some() {

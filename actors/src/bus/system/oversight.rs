@@ -1,6 +1,6 @@
 //! Calls of operators and of the gateway: directory, access, tasks, circuits, dead letters.
 
-use a2a_policy::{CircuitKey, Explanation, Holder, NameTaken, Profile, Task};
+use a2a_policy::{Assignment, CircuitKey, Explanation, Holder, NameTaken, Profile};
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Kind, TaskId};
 use tokio::sync::oneshot;
@@ -152,7 +152,7 @@ impl BusSystem {
     }
 
     /// A task that is open, or ended recently.
-    pub async fn task(&self, id: TaskId) -> Option<Task> {
+    pub async fn task(&self, id: TaskId) -> Option<Assignment> {
         self.router.send(FindTask(id)).await.ok().flatten()
     }
 
@@ -168,8 +168,8 @@ impl BusSystem {
         filter: TaskFilter,
         mut behind: Option<TaskCursor>,
         limit: usize,
-    ) -> (Vec<Task>, Option<TaskCursor>) {
-        let mut page: Vec<Task> = Vec::new();
+    ) -> (Vec<Assignment>, Option<TaskCursor>) {
+        let mut page: Vec<Assignment> = Vec::new();
         for _ in 0..PARTS_OF_A_PAGE {
             let rest = limit.saturating_sub(page.len());
             let part = ListTasks { filter: filter.clone(), behind, limit: rest };

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use a2a_policy::opt::{Effect, Refused, Settings, graph, with_server_keys};
+use a2a_policy::objectives::{CommandRefused, Effect, Settings, graph, with_server_keys};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{AddTasks, CreatePlan, NewPlanTask, UpdateObjective, UpdatePlan};
 use a2a_protocol::opt::{Objective, ObjectiveId, Plan, PlanStatus, PlanTask, PlanTaskStatus};
-use a2a_protocol::task::{Metadata, Moment, PlanId, PlanTaskId};
+use a2a_protocol::task::{Metadata, PlanId, PlanTaskId, UtcMillis};
 use a2a_taskdb::{ObjectiveTree, PlanTree, StoredPlan};
 use actix::prelude::*;
 use tokio::sync::oneshot;
@@ -90,7 +90,7 @@ impl Handler<ApplyObjectiveCommand> for Service {
         ApplyObjectiveCommand { tree, command, reply }: ApplyObjectiveCommand,
         _: &mut Self::Context,
     ) {
-        let now = Moment::from(self.clock.now().utc);
+        let now = UtcMillis::from(self.clock.now().utc);
         let id = tree.stored.objective.id.clone();
         let is_new = matches!(command, ObjectiveCommand::Create);
         if is_new && let Err(fault) = self.check_open_objectives(&tree.stored.owner) {
@@ -148,9 +148,9 @@ impl Service {
     }
 }
 
-fn refusal_fault(refused: Refused) -> Fault {
+fn refusal_fault(refused: CommandRefused) -> Fault {
     match refused {
-        Refused::NoSuchPlan { plan } => Fault::PlanNotFound { plan: plan.to_string() },
+        CommandRefused::NoSuchPlan { plan } => Fault::PlanNotFound { plan: plan.to_string() },
         other => Fault::InvalidParams(other.violations()),
     }
 }
@@ -179,12 +179,12 @@ impl LiveObjective {
     fn create_plan(
         &mut self,
         create: CreatePlan,
-        now: Moment,
+        now: UtcMillis,
     ) -> Result<(Vec<Effect>, Option<PlanId>), Fault> {
-        self.tree.has_room_for_plan(create.tasks.len()).map_err(refusal_fault)?;
+        self.tree.check_plan_capacity(create.tasks.len()).map_err(refusal_fault)?;
         check_settings(create.metadata.as_ref(), &create.tasks)?;
         graph::check_plan(&self.tree, &create)
-            .map_err(|found| refusal_fault(Refused::Dependencies(found)))?;
+            .map_err(|found| refusal_fault(CommandRefused::Dependencies(found)))?;
         let id = new_task::plan_id();
         let tasks = steps(&self.stored.objective.id, &id, 0, create.tasks);
         let plan = Plan {
@@ -204,7 +204,7 @@ impl LiveObjective {
     }
 
     /// Adds a plan that was checked.
-    pub(super) fn add_plan(&mut self, mut plan: Plan) -> Result<Vec<Effect>, Refused> {
+    pub(super) fn add_plan(&mut self, mut plan: Plan) -> Result<Vec<Effect>, CommandRefused> {
         let effects = self.tree.add_plan(&plan)?;
         let tasks = plan.tasks.take().unwrap_or_default();
         let order = u32::try_from(self.plans.len()).unwrap_or(u32::MAX);
@@ -262,7 +262,7 @@ impl LiveObjective {
             let mut shown = self.shown();
             self.tree.show_in(&mut shown);
             let held = |plan: &Plan| self.tree.plan(&plan.id).is_some_and(|node| node.is_held());
-            let mut tree = a2a_policy::opt::Tree::new(&shown, held);
+            let mut tree = a2a_policy::objectives::Tree::new(&shown, held);
             effects.extend(tree.settle());
             self.tree = tree;
         }
@@ -270,10 +270,10 @@ impl LiveObjective {
     }
 
     fn create_tasks(&mut self, add: AddTasks) -> Result<Vec<Effect>, Fault> {
-        self.tree.has_room_for_tasks(&add.plan_id, add.tasks.len()).map_err(refusal_fault)?;
+        self.tree.check_task_capacity(&add.plan_id, add.tasks.len()).map_err(refusal_fault)?;
         check_settings(None, &add.tasks)?;
         graph::check_tasks(&self.tree, &add.plan_id, &add.tasks)
-            .map_err(|found| refusal_fault(Refused::Dependencies(found)))?;
+            .map_err(|found| refusal_fault(CommandRefused::Dependencies(found)))?;
         let objective = self.stored.objective.id.clone();
         let none = || Fault::PlanNotFound { plan: add.plan_id.to_string() };
         let place = self.plans.iter().position(|plan| plan.stored.plan.id == add.plan_id);

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use a2a_policy::opt::{Effect, Tree, blocked_by};
+use a2a_policy::objectives::{Effect, Tree, blocked_by};
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::opt::{
     BlockedBy, Objective, ObjectiveStatus, Plan, PlanStatus, PlanTask, PlanTaskStatus, key,
 };
-use a2a_protocol::task::{Metadata, Moment, PlanId, PlanTaskId, Task};
+use a2a_protocol::task::{Metadata, PlanId, PlanTaskId, Task, UtcMillis};
 use a2a_protocol::{TaskId, Trace};
 use a2a_taskdb::{ObjectiveTree, PlanTree, StoredObjective, StoredPlan};
 use serde_json::Value;
@@ -121,7 +121,7 @@ impl LiveObjective {
     }
 
     /// Copies states from the tree to plans and steps; returns those that changed.
-    pub(super) fn sync_with_tree(&mut self, now: Moment) -> (Vec<StoredPlan>, Vec<PlanTask>) {
+    pub(super) fn sync_with_tree(&mut self, now: UtcMillis) -> (Vec<StoredPlan>, Vec<PlanTask>) {
         let (mut plans, mut tasks) = (Vec::new(), Vec::new());
         let touched = std::mem::take(&mut self.touched);
         for plan in &mut self.plans {
@@ -164,7 +164,7 @@ impl LiveObjective {
         let name = self.step(step).map(|step| step.name.as_str()).unwrap_or_default();
         let final_text =
             task.status.message.as_ref().map(|message| message.text()).unwrap_or_default();
-        let reason = format!("{name}: {}: {final_text}", task.status.state.in_a_word());
+        let reason = format!("{name}: {}: {final_text}", task.status.state.short_name());
         let reason: String = reason.chars().take(REASON_CHARS).collect();
         for plan in &mut self.plans {
             if failed.contains(&&plan.stored.plan.id) {

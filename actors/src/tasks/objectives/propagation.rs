@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use a2a_policy::opt::Effect;
-use a2a_policy::tasks::{Said, Step};
+use a2a_policy::objectives::Effect;
+use a2a_policy::tasks::{AgentText, TaskTransition};
 use a2a_protocol::TaskId;
-use a2a_protocol::operation::{StatusUpdate, StreamEvent};
+use a2a_protocol::operation::{StatusUpdateEvent, StreamEvent};
 use a2a_protocol::opt::{ObjectiveId, PlanTaskStatus, key};
-use a2a_protocol::task::{Metadata, Moment, PlanTaskId};
+use a2a_protocol::task::{Metadata, PlanTaskId, UtcMillis};
 use a2a_taskdb::{ObjectiveChange, Write};
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ impl Service {
                     let now = json!({ "id": current.id, "name": current.name, "status": status });
                     news.insert(key::OBJECTIVE.to_owned(), now);
                 }
-                Effect::Begin { .. } | Effect::CallOff { .. } => {}
+                Effect::Begin { .. } | Effect::Cancel { .. } => {}
             }
         }
         (!news.is_empty()).then_some(news)
@@ -100,7 +100,7 @@ impl Service {
         let mut waiting = VecDeque::from(effects);
         while let Some(effect) = waiting.pop_front() {
             match effect {
-                Effect::CallOff { task, .. } => {
+                Effect::Cancel { task, .. } => {
                     if let Some((write, freed)) = self.cancel_step(id, &task) {
                         writes.push(write);
                         next.extend(freed);
@@ -144,7 +144,7 @@ impl Service {
             }
             let mut metadata = news.clone();
             metadata.insert(key::NEWS.to_owned(), Value::Bool(true));
-            let event = StreamEvent::StatusUpdate(Box::new(StatusUpdate {
+            let event = StreamEvent::StatusUpdate(Box::new(StatusUpdateEvent {
                 task_id: task,
                 context_id: live.stored.task.context_id.clone(),
                 status: live.stored.task.status.clone(),
@@ -165,7 +165,7 @@ impl Service {
         let now = self.clock.now();
         let task = self.objectives.live.get(id)?.task_of(step)?;
         let live = self.live.get_mut(&task)?;
-        let event = live.advance(Step::Cancel, Said::plainly(ENDED), now)?;
+        let event = live.advance(TaskTransition::Cancel, AgentText::plain(ENDED), now)?;
         let lane = live.lane.clone();
         let freed = self.scheduler.queues.leave(&lane, task);
         let action = AgentAction::Cancel(ENDED.to_owned());
@@ -176,7 +176,7 @@ impl Service {
 
     /// Queues a new revision of the objective and returns its write; `None` when nothing changed.
     fn objective_change(&mut self, id: &ObjectiveId, cause: Cause) -> Option<ObjectiveChange> {
-        let now = Moment::from(self.clock.now().utc);
+        let now = UtcMillis::from(self.clock.now().utc);
         let objective = self.objectives.live.get_mut(id)?;
         let (plans, tasks) = objective.sync_with_tree(now);
         let status = objective.tree.status();

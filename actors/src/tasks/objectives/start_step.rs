@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use a2a_policy::opt::{Effect, Settings};
-use a2a_policy::tasks::Place;
+use a2a_policy::objectives::{Effect, Settings};
+use a2a_policy::tasks::QueuePosition;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::PushConfig;
 use a2a_protocol::opt::{HistoryScope, ObjectiveId, PlanTask, PlanTaskStatus, key};
@@ -74,7 +74,7 @@ impl Service {
         let task = live.stored.task.id;
         live.part_of = Some(StepRef { objective: id.clone(), step: step.clone() });
         live.assessed = false;
-        let runs = self.scheduler.queues.restore(&live.lane, task) == Place::Runs;
+        let runs = self.scheduler.queues.restore(&live.lane, task) == QueuePosition::Runs;
         if runs {
             let _ = live.start_turn(now);
         } else {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2a_policy::Now;
-use a2a_policy::tasks::{ArtifactPiece, Heard, Said, Step};
+use a2a_policy::tasks::{AgentText, AgentUpdate, ArtifactPiece, TaskTransition};
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::TaskState;
 use a2a_protocol::{AgentId, CorrelationId, MessageId, TaskId};
@@ -16,7 +16,7 @@ use super::progress_coalescer::PendingProgress;
 use super::store_queue::PendingWrite;
 use super::write_behind::WriteBehindPermit;
 use super::{Service, TaskReply};
-use crate::Ticket;
+use crate::AckHandle;
 use crate::bus::notice;
 
 /// A bus message about a task.
@@ -30,7 +30,7 @@ pub(in crate::tasks) struct AgentReply {
     pub(in crate::tasks) answers: bool,
     /// A response that ends the task: recovery searches the journal for it after a crash.
     pub(in crate::tasks) ends: bool,
-    pub(in crate::tasks) update: Heard,
+    pub(in crate::tasks) update: AgentUpdate,
     /// Sequence number of the message.
     pub(in crate::tasks) seq: u64,
     pub(in crate::tasks) id: MessageId,
@@ -39,7 +39,7 @@ pub(in crate::tasks) struct AgentReply {
     /// Its size.
     pub(in crate::tasks) bytes: usize,
     /// Acknowledges it once its change is committed.
-    pub(in crate::tasks) done: Ticket,
+    pub(in crate::tasks) done: AckHandle,
 }
 
 impl Handler<AgentReply> for Service {
@@ -65,7 +65,9 @@ impl Handler<AgentReply> for Service {
         // The task's own agent may report in any conversation, as the ledger of the bus allows.
         let applies = |live: &&mut LiveTask| {
             let is_related = live.stored.agent == sender || live.stored.correlation == correlation;
-            (is_vouched_for || is_related) && !live.is_over() && !live.stored.heard.contains(&seq)
+            (is_vouched_for || is_related)
+                && !live.is_over()
+                && !live.stored.applied_seqs.contains(&seq)
         };
         let Some(live) = self.live.get_mut(&id).filter(applies) else {
             // The task has ended, the message belongs to another conversation, or it is a
@@ -79,7 +81,7 @@ impl Handler<AgentReply> for Service {
         let _span =
             tracing::debug_span!("task", trace = %live.stored.trace().id(), task = %id).entered();
         if update.is_only_progress() {
-            let Heard::Works { mut said, .. } = update else { return };
+            let AgentUpdate::Works { text: mut said, .. } = update else { return };
             let parts = std::mem::take(&mut said.parts);
             let pending = PendingProgress { parts, seq, bytes, done: Some(done) };
             return self.on_progress(id, said, pending, ctx);
@@ -92,14 +94,14 @@ impl Handler<AgentReply> for Service {
             self.fail(id, &why, true);
             return;
         }
-        if let Heard::Completed { direct: true, said, artifacts, .. } = &update
+        if let AgentUpdate::Completed { direct: true, text: said, artifacts, .. } = &update
             && artifacts.is_empty()
             && !said.is_empty()
             && live.is_hidden()
             && live.subscribers.none_has_snapshot()
             && live.changes.is_empty()
         {
-            let said = Said { id: Some(reply.id), ..said.clone() };
+            let said = AgentText { id: Some(reply.id), ..said.clone() };
             self.answer_directly(id, said, done, ctx);
             return;
         }
@@ -112,7 +114,7 @@ impl Handler<AgentReply> for Service {
         // The task was dispatched before a crash, and the store lacks that. An agent that asks a
         // question has the request.
         let is_unrecorded = live.dispatches == 0 && live.state() == TaskState::Submitted;
-        let begins = is_unrecorded && matches!(update, Heard::Asks { .. });
+        let begins = is_unrecorded && matches!(update, AgentUpdate::Asks { .. });
         let started = begins.then(|| live.start_turn(now)).flatten();
         let (mut events, action) = apply_reply(live, update, reply.id, now);
         if events.is_empty() {
@@ -189,7 +191,13 @@ impl Service {
     }
 
     /// Replaces a hidden task by the agent's plain message.
-    fn answer_directly(&mut self, id: TaskId, said: Said, done: Ticket, ctx: &mut Context<Self>) {
+    fn answer_directly(
+        &mut self,
+        id: TaskId,
+        said: AgentText,
+        done: AckHandle,
+        ctx: &mut Context<Self>,
+    ) {
         let Some(live) = self.live.get_mut(&id) else { return };
         let Some(mut message) = agent_message(said, &live.stored.task) else { return };
         message.task_id = None;
@@ -218,41 +226,43 @@ impl Service {
 /// Applies a reply to the task; returns its events, none when it changes nothing.
 fn apply_reply(
     live: &mut LiveTask,
-    update: Heard,
+    update: AgentUpdate,
     id: MessageId,
     now: Now,
 ) -> (Vec<StreamEvent>, AgentAction) {
     let mut events = Vec::new();
     let mut action = AgentAction::None;
-    let advance =
-        |live: &mut LiveTask, step, said| live.advance(step, Said { id: Some(id), ..said }, now);
+    let advance = |live: &mut LiveTask, step, said| {
+        live.advance(step, AgentText { id: Some(id), ..said }, now)
+    };
     match update {
-        Heard::Works { said, pieces } => {
+        AgentUpdate::Works { text: said, pieces } => {
             let has_pieces = !pieces.is_empty();
             events.extend(pieces.into_iter().map(|piece| live.apply_artifact(piece)));
             // Text beside an artifact is for the journal only: the artifact has its own event.
             if !said.is_empty() && (!has_pieces || said.progress.is_some()) {
-                events.extend(advance(live, Step::TaskHandle, said));
+                events.extend(advance(live, TaskTransition::Work, said));
             }
         }
-        Heard::Asks { said, credentials } => {
-            let step = if credentials { Step::AskForCredentials } else { Step::Ask };
+        AgentUpdate::Asks { text: said, credentials } => {
+            let step =
+                if credentials { TaskTransition::AskForCredentials } else { TaskTransition::Ask };
             events.extend(advance(live, step, said));
         }
-        Heard::Completed { said, artifacts, summary, .. } => {
+        AgentUpdate::Completed { text: said, artifacts, summary, .. } => {
             let summary = summary.filter(|_| live.stored.task.artifacts.is_empty());
             for artifact in artifacts.into_iter().chain(summary) {
                 let piece = ArtifactPiece { artifact, append: false, last_chunk: true };
                 events.push(live.apply_artifact(piece));
             }
-            events.extend(advance(live, Step::Complete, said));
+            events.extend(advance(live, TaskTransition::Complete, said));
         }
-        Heard::Failed(said) => events.extend(advance(live, Step::Fail, said)),
-        Heard::Rejected(said) => events.extend(advance(live, Step::Reject, said)),
-        Heard::Cancelled(said) => events.extend(advance(live, Step::Cancel, said)),
-        Heard::Unreadable(why) => {
-            let said = Said::plainly(format!("the agent's answer cannot be read: {why}"));
-            events.extend(advance(live, Step::Fail, said));
+        AgentUpdate::Failed(said) => events.extend(advance(live, TaskTransition::Fail, said)),
+        AgentUpdate::Rejected(said) => events.extend(advance(live, TaskTransition::Reject, said)),
+        AgentUpdate::Cancelled(said) => events.extend(advance(live, TaskTransition::Cancel, said)),
+        AgentUpdate::Unreadable(why) => {
+            let said = AgentText::plain(format!("the agent's answer cannot be read: {why}"));
+            events.extend(advance(live, TaskTransition::Fail, said));
             action = AgentAction::Cancel(why);
         }
     }

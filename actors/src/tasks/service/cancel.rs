@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use a2a_policy::tasks::{Said, Step};
+use a2a_policy::tasks::{AgentText, TaskTransition};
 use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::task::TaskState;
-use a2a_taskdb::{Write, Written};
+use a2a_taskdb::{Write, WriteOutcome};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
@@ -37,7 +37,7 @@ impl Handler<Cancel> for Service {
             return;
         };
         let state = live.state();
-        let Some(event) = live.advance(Step::Cancel, Said::default(), now) else {
+        let Some(event) = live.advance(TaskTransition::Cancel, AgentText::default(), now) else {
             let _ = reply.send(Err(not_cancelable(id, Some(state))));
             return;
         };
@@ -91,7 +91,7 @@ impl Service {
 #[rtype(result = "()")]
 pub(in crate::tasks) struct Delete {
     pub(in crate::tasks) task: TaskId,
-    pub(in crate::tasks) reply: oneshot::Sender<Option<Written>>,
+    pub(in crate::tasks) reply: oneshot::Sender<Option<WriteOutcome>>,
 }
 
 impl Handler<Delete> for Service {
@@ -107,6 +107,6 @@ impl Handler<Delete> for Service {
 }
 
 pub(in crate::tasks) fn not_cancelable(task: TaskId, state: Option<TaskState>) -> Fault {
-    let state = state.filter(|state| state.is_terminal()).map_or("over", TaskState::in_a_word);
+    let state = state.filter(|state| state.is_terminal()).map_or("over", TaskState::short_name);
     Fault::TaskNotCancelable { task: task.to_string(), state }
 }

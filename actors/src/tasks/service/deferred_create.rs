@@ -18,9 +18,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_protocol::task::{Label, Message};
+use a2a_protocol::task::{Message, OpaqueId};
 use a2a_protocol::{AgentId, Receipt, TaskId};
-use a2a_taskdb::{SentMessage, StoredTask, Write, Written, message_key};
+use a2a_taskdb::{SentMessage, StoredTask, Write, WriteOutcome, message_key};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
@@ -51,7 +51,7 @@ impl DeferredCreates {
     }
 
     /// Registers a message that was appended to an open task.
-    pub(super) fn register_followup(&mut self, owner: &str, agent: &AgentId, message: &Label) {
+    pub(super) fn register_followup(&mut self, owner: &str, agent: &AgentId, message: &OpaqueId) {
         self.register(message_key(owner, agent, message));
     }
 
@@ -120,7 +120,7 @@ impl Handler<SubmitDeferred> for Service {
 #[rtype(result = "()")]
 pub(in crate::tasks) struct PersistDeferred {
     pub(in crate::tasks) task: TaskId,
-    pub(in crate::tasks) reply: oneshot::Sender<Option<Written>>,
+    pub(in crate::tasks) reply: oneshot::Sender<Option<WriteOutcome>>,
 }
 
 impl Handler<PersistDeferred> for Service {
@@ -242,7 +242,7 @@ impl Service {
     pub(super) fn answer_deferred(&mut self, id: TaskId, answer: &Message) -> Option<Write> {
         let message = self.take_deferred_create(id)?;
         let stored = self.live.get(&id)?.stored.clone();
-        Some(Write::AnswerAtOnce { stored, message, answer: Box::new(answer.clone()) })
+        Some(Write::AnswerWithoutTask { stored, message, answer: Box::new(answer.clone()) })
     }
 
     fn arm_defer_timer(&mut self, ctx: &mut Context<Self>) {

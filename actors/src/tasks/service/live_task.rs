@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use a2a_policy::Now;
-use a2a_policy::tasks::{ArtifactPiece, Lane, Said, Step};
-use a2a_protocol::operation::{ArtifactUpdate, StatusUpdate, StreamEvent};
-use a2a_protocol::task::{Message, Moment, Role, Task, TaskState, TaskStatus};
+use a2a_policy::tasks::{AgentText, ArtifactPiece, Lane, TaskTransition};
+use a2a_protocol::operation::{ArtifactUpdateEvent, StatusUpdateEvent, StreamEvent};
+use a2a_protocol::task::{Message, Role, Task, TaskState, TaskStatus, UtcMillis};
 use a2a_taskdb::{SentMessage, StoredTask};
 
 use super::ReplySender;
@@ -21,7 +21,7 @@ use super::progress_coalescer::ProgressCoalescer;
 use super::subscribers::Subscribers;
 use super::write_behind::WriteBehindPermit;
 use crate::tasks::objectives::StepRef;
-use crate::{Submission, Ticket};
+use crate::{AckHandle, Submission};
 
 /// Messages of a task's history that are always kept. A quarter more is allowed before the oldest
 /// are removed, because each removal rewrites the whole history.
@@ -47,7 +47,7 @@ pub(in crate::tasks) struct Followup {
     /// The client's message, written with the change.
     pub(in crate::tasks) message: Option<SentMessage>,
     /// Bus messages to acknowledge.
-    pub(in crate::tasks) acks: Vec<Ticket>,
+    pub(in crate::tasks) acks: Vec<AckHandle>,
     /// Callers that wait for this change; they get the task.
     pub(in crate::tasks) replies: Vec<ReplySender>,
     /// Callers that get a stream of what follows this change.
@@ -107,7 +107,7 @@ pub(in crate::tasks) struct LiveTask {
     /// The bus has assessed the request and charged the caller.
     pub(in crate::tasks) assessed: bool,
     /// Redelivered messages, acknowledged when no change is pending.
-    pub(in crate::tasks) late_acks: Vec<Ticket>,
+    pub(in crate::tasks) late_acks: Vec<AckHandle>,
     /// Number of dispatches since the service started.
     pub(in crate::tasks) dispatches: u32,
     /// Bytes of the agent's messages about the task.
@@ -224,7 +224,7 @@ impl LiveTask {
 
     /// Moves a queued task to working; returns the event.
     pub(in crate::tasks) fn start_turn(&mut self, now: Now) -> Option<StreamEvent> {
-        let event = self.advance(Step::Start, Said::default(), now)?;
+        let event = self.advance(TaskTransition::Start, AgentText::default(), now)?;
         self.stored.dispatched = true;
         self.dispatches += 1;
         Some(event)
@@ -233,8 +233,8 @@ impl LiveTask {
     /// Applies a state transition; returns its event, or `None` when it is not allowed.
     pub(in crate::tasks) fn advance(
         &mut self,
-        step: Step,
-        mut said: Said,
+        step: TaskTransition,
+        mut said: AgentText,
         now: Now,
     ) -> Option<StreamEvent> {
         if self.answer().is_some() {
@@ -252,7 +252,7 @@ impl LiveTask {
         task.history.extend(before);
         truncate_history(&mut task.history);
         self.stored.queued = None;
-        Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
+        Some(StreamEvent::StatusUpdate(Box::new(StatusUpdateEvent {
             task_id: task.id,
             context_id: task.context_id.clone(),
             status,
@@ -262,7 +262,7 @@ impl LiveTask {
 
     /// Counts the time in state working, which the timeout limits.
     fn track_working_time(&mut self, next: TaskState, now: Now) {
-        let now = Moment::from(now.utc);
+        let now = UtcMillis::from(now.utc);
         match (self.stored.working_since, next == TaskState::Working) {
             (None, true) => self.stored.working_since = Some(now),
             (Some(since), false) => {
@@ -284,7 +284,7 @@ impl LiveTask {
 
     /// Records that the bus message with this sequence number is applied.
     pub(in crate::tasks) fn record_seq(&mut self, seq: u64) {
-        let seqs = &mut self.stored.heard;
+        let seqs = &mut self.stored.applied_seqs;
         let surplus = (seqs.len() + 1).saturating_sub(REMEMBERED);
         seqs.drain(..surplus);
         seqs.push(seq);
@@ -303,7 +303,7 @@ impl LiveTask {
             Some(same_id) => *same_id = Arc::clone(&artifact),
             None => task.artifacts.push(Arc::clone(&artifact)),
         }
-        StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdate {
+        StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdateEvent {
             task_id: task.id,
             context_id: task.context_id.clone(),
             artifact,
@@ -321,7 +321,7 @@ fn truncate_history(history: &mut Vec<Arc<Message>>) {
 }
 
 /// The agent's text as a message of the task; `None` when it is empty.
-pub(in crate::tasks) fn agent_message(said: Said, task: &Task) -> Option<Message> {
+pub(in crate::tasks) fn agent_message(said: AgentText, task: &Task) -> Option<Message> {
     if said.is_empty() {
         return None;
     }

@@ -7,21 +7,21 @@ use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::Task;
-use a2a_taskdb::Written;
+use a2a_taskdb::WriteOutcome;
 use actix::prelude::*;
 
 use super::live_task::{AgentAction, Followup, LiveTask, PendingChange};
 use super::store_queue::PendingWrite;
 use super::subscribers::Follows;
 use super::{ReplySender, Service, TaskReply, WaitFor};
-use crate::Ticket;
+use crate::AckHandle;
 use crate::tasks::stats::TaskEnd;
 use crate::tasks::system::send::duplicate_reply;
 
 /// Results of writes, by number; `None` when the store was unavailable.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(in crate::tasks) struct Committed(pub(in crate::tasks) Vec<(u64, Option<Written>)>);
+pub(in crate::tasks) struct Committed(pub(in crate::tasks) Vec<(u64, Option<WriteOutcome>)>);
 
 impl Handler<Committed> for Service {
     type Result = ();
@@ -38,11 +38,11 @@ impl Service {
     fn on_committed(
         &mut self,
         pending: PendingWrite,
-        written: Option<Written>,
+        written: Option<WriteOutcome>,
         ctx: &mut Context<Self>,
     ) {
         match (pending, written) {
-            (PendingWrite::Atomic(all), Some(Written::Together(written))) => {
+            (PendingWrite::Atomic(all), Some(WriteOutcome::Atomic(written))) => {
                 for (pending, written) in all.into_iter().zip(written) {
                     self.on_committed(pending, Some(written), ctx);
                 }
@@ -53,18 +53,20 @@ impl Service {
                     self.on_committed(pending, written.clone(), ctx);
                 }
             }
-            (PendingWrite::Objective(id), Some(Written::Done)) => self.on_objective_committed(&id),
+            (PendingWrite::Objective(id), Some(WriteOutcome::Done)) => {
+                self.on_objective_committed(&id)
+            }
             (PendingWrite::Objective(id), written) => {
                 tracing::error!(?written, %id, "a change of an objective did not fit the store");
                 self.objectives.evict(&id);
             }
-            (PendingWrite::Create { task, wait_for, reply, .. }, Some(Written::Done)) => {
+            (PendingWrite::Create { task, wait_for, reply, .. }, Some(WriteOutcome::Done)) => {
                 self.on_created(task, wait_for, reply, ctx);
             }
             (PendingWrite::Create { task, sent, reply, .. }, written) => {
                 self.on_create_rejected(task);
                 let _ = reply.send(match written {
-                    Some(Written::Repeated(found)) => duplicate_reply(found, &sent),
+                    Some(WriteOutcome::Repeated(found)) => duplicate_reply(found, &sent),
                     None => Err(store_unavailable()),
                     Some(other) => {
                         tracing::error!(?other, %task, "a new task did not fit the store");
@@ -72,7 +74,7 @@ impl Service {
                     }
                 });
             }
-            (PendingWrite::DeferredCreate(task), Some(Written::Done)) => {
+            (PendingWrite::DeferredCreate(task), Some(WriteOutcome::Done)) => {
                 if let Some(live) = self.live.get_mut(&task) {
                     live.set_stored();
                 }
@@ -82,14 +84,14 @@ impl Service {
                 self.release_lane(task);
                 self.evict(task);
             }
-            (PendingWrite::Change(task), Some(Written::Done)) => self.on_changed(task, ctx),
+            (PendingWrite::Change(task), Some(WriteOutcome::Done)) => self.on_changed(task, ctx),
             (PendingWrite::Change(task), written) => {
                 // Unreachable with a single writer. The state in the store wins.
                 tracing::error!(?written, %task, "a change of a task did not fit the store");
                 self.release_lane(task);
                 self.evict(task);
             }
-            (PendingWrite::Answer { task, acks }, Some(Written::Done)) => {
+            (PendingWrite::Answer { task, acks }, Some(WriteOutcome::Done)) => {
                 self.on_answered(task, acks);
             }
             (PendingWrite::Answer { task, .. }, written) => {
@@ -211,7 +213,7 @@ impl Service {
     }
 
     /// Publishes the plain message that replaces a task.
-    fn on_answered(&mut self, id: TaskId, acks: Vec<Ticket>) {
+    fn on_answered(&mut self, id: TaskId, acks: Vec<AckHandle>) {
         let Some(mut live) = self.evict(id) else { return };
         self.stats.end(TaskEnd::Answered);
         if let Some(message) = live.answer() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_policy::Now;
-use a2a_policy::tasks::{Pace, Said, Step};
+use a2a_policy::tasks::{AgentText, Pace, TaskTransition};
 use a2a_protocol::task::{Message, Metadata, Part, Task, TaskState};
 use a2a_protocol::{PROGRESS_EXTENSION, TaskId};
 use actix::prelude::*;
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::Service;
 use super::live_task::{Followup, LiveTask};
-use crate::Ticket;
+use crate::AckHandle;
 
 /// Progress of one task, as its agent last reported it.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(in crate::tasks) struct ProgressCoalescer {
     /// The current status message is from such a change.
     was_bare: bool,
     /// Bus messages whose snapshot is in the change being built.
-    acks: Vec<Ticket>,
+    acks: Vec<AckHandle>,
 }
 
 /// A snapshot that is not published yet, with its bus message.
@@ -40,7 +40,7 @@ pub(in crate::tasks) struct PendingProgress {
     pub(in crate::tasks) seq: u64,
     pub(in crate::tasks) bytes: usize,
     /// Acknowledgement of the bus message; `None` once acknowledged.
-    pub(in crate::tasks) done: Option<Ticket>,
+    pub(in crate::tasks) done: Option<AckHandle>,
 }
 
 impl ProgressCoalescer {
@@ -67,7 +67,7 @@ impl ProgressCoalescer {
     }
 
     /// Acknowledgements that the change being built makes due.
-    pub(super) fn take_acks(&mut self) -> Vec<Ticket> {
+    pub(super) fn take_acks(&mut self) -> Vec<AckHandle> {
         std::mem::take(&mut self.acks)
     }
 }
@@ -79,7 +79,7 @@ fn in_metadata(snapshot: &Value) -> (String, Value) {
 impl LiveTask {
     /// Adds the newest snapshot to a status message; returns the event's metadata if the snapshot
     /// is new. A message without text of its own gets the text of the pending snapshot.
-    pub(super) fn apply_progress(&mut self, said: &mut Said, now: Now) -> Option<Metadata> {
+    pub(super) fn apply_progress(&mut self, said: &mut AgentText, now: Now) -> Option<Metadata> {
         let pending = self.progress.pending.take();
         let mut is_news = pending.is_some();
         if let Some(PendingProgress { parts, seq, bytes, done }) = pending {
@@ -121,15 +121,15 @@ impl Service {
     pub(super) fn on_progress(
         &mut self,
         id: TaskId,
-        said: Said,
+        said: AgentText,
         pending: PendingProgress,
         ctx: &mut Context<Self>,
     ) {
         let (now, interval) = (self.clock.now(), self.settings.progress_interval);
         let Some(live) = self.live.get_mut(&id) else { return };
         // A crash may redeliver a replaced snapshot after the newer one that is in the task.
-        let stale =
-            live.progress.last.is_none() && live.stored.heard.iter().any(|seq| *seq > pending.seq);
+        let stale = live.progress.last.is_none()
+            && live.stored.applied_seqs.iter().any(|seq| *seq > pending.seq);
         // An interrupted task continues with the client's answer, not with progress.
         if stale || live.state() != TaskState::Working {
             if let Some(done) = pending.done {
@@ -175,7 +175,7 @@ impl Service {
             return;
         }
         live.progress.is_bare = true;
-        if let Some(event) = live.advance(Step::TaskHandle, Said::default(), now) {
+        if let Some(event) = live.advance(TaskTransition::Work, AgentText::default(), now) {
             self.change(id, vec![event], Followup::default());
         }
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use a2a_policy::tasks::{ContextQueues, Place, Said, Step};
+use a2a_policy::tasks::{AgentText, ContextQueues, QueuePosition, TaskTransition};
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::TaskState;
 use a2a_protocol::{Outcome, Receipt, TaskId};
@@ -77,14 +77,14 @@ impl Service {
         let now = self.clock.now();
         let Some(live) = self.live.get_mut(&id) else { return Default::default() };
         let place = self.scheduler.queues.resume(&live.lane, id);
-        let queued = live.advance(Step::Reply, Said::default(), now);
+        let queued = live.advance(TaskTransition::Reply, AgentText::default(), now);
         match place {
-            Place::Runs => {
+            QueuePosition::Runs => {
                 // One change for both transitions: the queued state is never visible.
                 let started = live.start_turn(now);
                 (started.into_iter().collect(), AgentAction::Dispatch)
             }
-            Place::Waits(_) => {
+            QueuePosition::Waits(_) => {
                 live.stored.queued = Some(self.scheduler.push_front(now.utc));
                 (queued.into_iter().collect(), AgentAction::None)
             }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use a2a_protocol::TaskId;
 use a2a_protocol::opt::ObjectiveId;
-use a2a_protocol::task::Label;
-use a2a_taskdb::{Write, Written};
+use a2a_protocol::task::OpaqueId;
+use a2a_taskdb::{Write, WriteOutcome};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use super::{ReplySender, Service, WaitFor};
-use crate::Ticket;
+use crate::AckHandle;
 use crate::tasks::store_writer::WriteJob;
 
 /// How long a batched write waits for others, and the batch size that is sent at once.
@@ -20,24 +20,24 @@ const BATCH_DELAY: Duration = Duration::from_millis(50);
 const BATCH_SIZE: usize = 512;
 
 /// A write without effect. Its commit follows the commit of every write queued before it.
-pub(super) const BARRIER: Write = Write::Pushed { outbox: 0 };
+pub(super) const BARRIER: Write = Write::Barrier;
 
 /// A queued write, and what its commit concerns.
 pub(in crate::tasks) enum PendingWrite {
     /// A new task, and what its caller waits for.
-    Create { task: TaskId, sent: Label, wait_for: WaitFor, reply: ReplySender },
+    Create { task: TaskId, sent: OpaqueId, wait_for: WaitFor, reply: ReplySender },
     /// The create of a task that was started before.
     DeferredCreate(TaskId),
     /// The oldest pending change of this task.
     Change(TaskId),
     /// The plain message that replaces this task.
-    Answer { task: TaskId, acks: Vec<Ticket> },
+    Answer { task: TaskId, acks: Vec<AckHandle> },
     /// The oldest pending change of this objective, with its plans and steps.
     Objective(ObjectiveId),
     /// Several writes in one transaction.
     Atomic(Vec<PendingWrite>),
     /// A write whose result goes to the caller; `None` when the store is unavailable.
-    Reply(oneshot::Sender<Option<Written>>),
+    Reply(oneshot::Sender<Option<WriteOutcome>>),
     /// Removal of expired tasks.
     Expire,
 }
@@ -121,7 +121,7 @@ impl Service {
             1 => all.drain(..).for_each(|(write, pending)| self.write(write, pending)),
             _ => {
                 let (writes, pending) = all.into_iter().unzip();
-                self.write(Write::Together(writes), PendingWrite::Atomic(pending));
+                self.write(Write::Atomic(writes), PendingWrite::Atomic(pending));
             }
         }
     }
@@ -130,7 +130,7 @@ impl Service {
 /// Replies once the store has committed everything that callers have seen.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(in crate::tasks) struct CatchUp(pub(in crate::tasks) oneshot::Sender<Option<Written>>);
+pub(in crate::tasks) struct CatchUp(pub(in crate::tasks) oneshot::Sender<Option<WriteOutcome>>);
 
 impl Handler<CatchUp> for Service {
     type Result = ();
@@ -146,7 +146,7 @@ impl Handler<CatchUp> for Service {
 #[rtype(result = "()")]
 pub(in crate::tasks) struct WritePush {
     pub(in crate::tasks) write: Write,
-    pub(in crate::tasks) reply: oneshot::Sender<Option<Written>>,
+    pub(in crate::tasks) reply: oneshot::Sender<Option<WriteOutcome>>,
 }
 
 impl Handler<WritePush> for Service {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a_policy::tasks::Place;
+use a2a_policy::tasks::QueuePosition;
 use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::PushConfig;
@@ -53,12 +53,12 @@ impl Handler<Submit> for Service {
         let message = Some(sent).filter(|_| !self.settings.reused_ids.contains(&stored.agent));
         let mut live = LiveTask::new(stored);
         match self.scheduler.queues.submit(&live.lane, id) {
-            Ok(Place::Runs) => {
+            Ok(QueuePosition::Runs) => {
                 // The task is created as working: its start is no event.
                 let _ = live.start_turn(now);
                 live.submission = Some(submission);
             }
-            Ok(Place::Waits(_)) => {
+            Ok(QueuePosition::Waits(_)) => {
                 live.stored.queued = Some(self.scheduler.push_back(now.utc));
             }
             Err(full) => {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use a2a_policy::tasks::Place;
+use a2a_policy::tasks::QueuePosition;
 use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
@@ -232,7 +232,8 @@ impl Service {
         let mut task = Task::clone(&live.durable);
         if task.status.state == TaskState::Submitted
             && let Some(queued) = live.stored.queued
-            && let Some(Place::Waits(place)) = self.scheduler.queues.place(&live.lane, id)
+            && let Some(QueuePosition::Waits(place)) =
+                self.scheduler.queues.position(&live.lane, id)
         {
             queued.show(&mut task, place as u64);
         }

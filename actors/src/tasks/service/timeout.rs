@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use a2a_policy::tasks::is_given_up;
+use a2a_policy::tasks::is_expired;
 use a2a_protocol::TaskId;
-use a2a_protocol::task::{Moment, TaskState};
-use a2a_taskdb::{Write, Written};
+use a2a_protocol::task::{TaskState, UtcMillis};
+use a2a_taskdb::{Write, WriteOutcome};
 use actix::prelude::*;
 
 use super::Service;
@@ -104,7 +104,7 @@ impl Service {
     fn fail_abandoned(&mut self) {
         let (now, ttl) = (self.clock.now().utc, self.settings.ttl);
         let is_abandoned =
-            |live: &LiveTask| is_given_up(live.state(), live.stored.updated, now, ttl);
+            |live: &LiveTask| is_expired(live.state(), live.stored.updated, now, ttl);
         let abandoned: Vec<TaskId> =
             self.live.iter().filter(|(_, live)| is_abandoned(live)).map(|(id, _)| *id).collect();
         for id in abandoned {
@@ -118,14 +118,14 @@ impl Service {
         let now = self.clock.now().utc;
         let ttl = chrono::TimeDelta::from_std(self.settings.ttl).unwrap_or(chrono::TimeDelta::MAX);
         let Some(older_than) = now.checked_sub_signed(ttl) else { return };
-        let older_than = Moment::from(older_than);
+        let older_than = UtcMillis::from(older_than);
         self.write(Write::Expire { older_than, limit: EXPIRE_BATCH }, PendingWrite::Expire);
     }
 
-    pub(super) fn on_expired(&mut self, written: Option<Written>) {
+    pub(super) fn on_expired(&mut self, written: Option<WriteOutcome>) {
         match written {
-            Some(Written::Expired(0)) | None => {}
-            Some(Written::Expired(count)) => {
+            Some(WriteOutcome::Expired(0)) | None => {}
+            Some(WriteOutcome::Expired(count)) => {
                 tracing::info!(count, "old tasks were removed");
                 if count >= EXPIRE_BATCH {
                     self.expire();
@@ -159,7 +159,7 @@ impl Handler<Reload> for Service {
 
 /// Time the task has spent in state working.
 fn worked_time(live: &LiveTask, now: chrono::DateTime<chrono::Utc>) -> Duration {
-    let since = live.stored.working_since.map_or(now, Moment::to_utc);
+    let since = live.stored.working_since.map_or(now, UtcMillis::to_utc);
     let stretch = (now - since).to_std().unwrap_or_default();
     Duration::from_millis(live.stored.worked_ms) + stretch
 }

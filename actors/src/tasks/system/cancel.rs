@@ -6,7 +6,7 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::CancelTask;
 use a2a_protocol::task::Task;
 use a2a_protocol::{AgentId, TaskId};
-use a2a_taskdb::Written;
+use a2a_taskdb::WriteOutcome;
 use tokio::sync::oneshot;
 
 use super::{TaskCaller, TaskSystem, stopping};
@@ -49,7 +49,7 @@ impl TaskSystem {
         let stored = self.get_any(id).await?;
         let state = stored.task.status.state;
         if !state.is_terminal() {
-            let state = state.in_a_word();
+            let state = state.short_name();
             let reason = format!("task {id} is {state}; cancel it before you delete it");
             return Err(Fault::Unsupported { reason });
         }
@@ -63,16 +63,16 @@ impl TaskSystem {
         let (agent, owner) = (&stored.agent, &stored.owner);
         let reason = format!(
             "A2A task {id} ({}, by {agent}, for {owner}) deleted by {by}",
-            state.in_a_word()
+            state.short_name()
         );
         let recorded = self.bus.record_deleted(id, reason).await;
         recorded.map_err(|_| store_unavailable())?;
         let (reply, done) = oneshot::channel();
         self.post(Delete { task: id, reply })?;
         match done.await.map_err(|_| stopping())? {
-            Some(Written::Done) => Ok(()),
+            Some(WriteOutcome::Done) => Ok(()),
             // Another call has deleted it.
-            Some(Written::Missing) => Err(Fault::TaskNotFound { task: id.to_string() }),
+            Some(WriteOutcome::Missing) => Err(Fault::TaskNotFound { task: id.to_string() }),
             _ => Err(store_unavailable()),
         }
     }

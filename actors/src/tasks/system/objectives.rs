@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_policy::opt::{Asked, Draft, PlanDraft, TaskDraft, with_server_keys};
+use a2a_planner::{Draft, PlanDraft, PlanRequest, TaskDraft};
+use a2a_policy::objectives::with_server_keys;
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::limits::STRING_CHARS;
@@ -15,7 +16,7 @@ use a2a_protocol::opt::{
     HistoryScope, Objective, ObjectiveId, ObjectiveStatus, OptHints, PLANS_PER_OBJECTIVE, Plan,
     PlanStatus, PlanTask, PlanTaskStatus, key,
 };
-use a2a_protocol::task::{ContextId, Metadata, Moment, PlanId, Task};
+use a2a_protocol::task::{ContextId, Metadata, PlanId, Task, UtcMillis};
 use a2a_taskdb::{
     ListQuery, ObjectiveQuery, ObjectiveToken, ObjectiveTree, SentMessage, StoredObjective,
     TaskReader, TaskStoreError,
@@ -115,7 +116,7 @@ impl TaskSystem {
         id: ObjectiveId,
         create: CreateObjective,
     ) -> ObjectiveTree {
-        let now = Moment::from(self.clock.now().utc);
+        let now = UtcMillis::from(self.clock.now().utc);
         let objective = Objective {
             id,
             name: create.name,
@@ -345,7 +346,7 @@ impl TaskSystem {
         let name = requested.and_then(|requested| requested.name.as_deref());
         let name = name.or(hints.suggested_name.as_deref());
         let text = send.message.text();
-        let asked = Asked {
+        let asked = PlanRequest {
             text: &text,
             prefer_objective: hints.prefer_objective.or(requested.map(|_| true)),
             suggested_name: name,
@@ -401,7 +402,7 @@ impl TaskSystem {
                 format!("this objective is {}'s: you may see it and stop it", tree.stored.owner);
             return Err(Fault::Forbidden { reason });
         }
-        let now = Moment::from(self.clock.now().utc);
+        let now = UtcMillis::from(self.clock.now().utc);
         let plans = drafted(&tree.stored.objective.id, plans, hints.history_scope, now);
         objective_size::check_total(&tree, 0, objective_size::of_plans(&plans), "/message/parts")?;
         let (reply, answer) = oneshot::channel();
@@ -477,7 +478,7 @@ fn drafted(
     objective: &ObjectiveId,
     drafts: Vec<PlanDraft>,
     scope: Option<HistoryScope>,
-    now: Moment,
+    now: UtcMillis,
 ) -> Vec<Plan> {
     let ids: Vec<PlanId> = drafts.iter().map(|_| new_task::plan_id()).collect();
     let each = drafts.into_iter().zip(ids.clone());

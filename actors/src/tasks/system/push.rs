@@ -2,9 +2,9 @@
 
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{ListPushes, PushConfig, PushKey};
-use a2a_protocol::task::{Label, Moment};
+use a2a_protocol::task::{OpaqueId, UtcMillis};
 use a2a_protocol::{AgentId, Code, TaskId, Violation};
-use a2a_taskdb::{Due, PushToken, Write, Written};
+use a2a_taskdb::{OutboxEntry, PushToken, Write, WriteOutcome};
 use tokio::sync::oneshot;
 
 use super::{TaskCaller, TaskSystem, invalid, stopping};
@@ -42,7 +42,7 @@ impl TaskSystem {
         self.write_push(Write::PutPush { task, config }).await.map(drop)
     }
 
-    pub(super) async fn write_push(&self, write: Write) -> Result<Written, Fault> {
+    pub(super) async fn write_push(&self, write: Write) -> Result<WriteOutcome, Fault> {
         let (reply, answer) = oneshot::channel();
         self.post(WritePush { write, reply })?;
         answer.await.map_err(|_| stopping())?.ok_or_else(store_unavailable)
@@ -123,8 +123,8 @@ impl TaskSystem {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn due_pushes(&self, limit: usize) -> Result<Vec<Due>, Fault> {
-        let now = Moment::from(self.clock.now().utc);
+    pub async fn due_pushes(&self, limit: usize) -> Result<Vec<OutboxEntry>, Fault> {
+        let now = UtcMillis::from(self.clock.now().utc);
         self.read_store(move |reader| reader.outbox_due(now, limit)).await
     }
 
@@ -132,7 +132,7 @@ impl TaskSystem {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn next_push(&self) -> Result<Option<Moment>, Fault> {
+    pub async fn next_push(&self) -> Result<Option<UtcMillis>, Fault> {
         self.read_store(|reader| reader.next_due()).await
     }
 
@@ -144,12 +144,12 @@ impl TaskSystem {
     /// Removes a webhook call from the outbox: it was made, or will not be. Returns after the
     /// commit.
     pub async fn push_done(&self, outbox: u64) {
-        self.settle_push(Write::Pushed { outbox }).await;
+        self.settle_push(Write::PushDone { outbox }).await;
     }
 
     /// Reschedules a failed webhook call.
-    pub async fn push_later(&self, outbox: u64, attempts: u32, next: Moment) {
-        self.settle_push(Write::PushLater { outbox, attempts, next }).await;
+    pub async fn push_later(&self, outbox: u64, attempts: u32, next: UtcMillis) {
+        self.settle_push(Write::PushRetry { outbox, attempts, next }).await;
     }
 
     async fn settle_push(&self, write: Write) {
@@ -157,7 +157,7 @@ impl TaskSystem {
     }
 
     /// Deletes the push config of a webhook that refuses further calls.
-    pub async fn drop_push(&self, task: TaskId, id: Label) {
+    pub async fn drop_push(&self, task: TaskId, id: OpaqueId) {
         self.settle_push(Write::DeletePush { task, id }).await;
     }
 }

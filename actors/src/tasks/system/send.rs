@@ -5,7 +5,7 @@ use std::sync::Arc;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{SendMessage, StreamEvent};
 use a2a_protocol::opt::{HistoryScope, OptHints, without_opt};
-use a2a_protocol::task::{Label, Message, Role};
+use a2a_protocol::task::{Message, OpaqueId, Role};
 use a2a_protocol::{AgentId, TaskId};
 use a2a_taskdb::{Repeated, SentMessage, StoredTask};
 use tokio::sync::oneshot;
@@ -206,7 +206,7 @@ impl TaskSystem {
         agent: &AgentId,
         send: SendMessage,
         sent: SentMessage,
-        named: &Label,
+        named: &OpaqueId,
         wait_for: WaitFor,
     ) -> Result<TaskReply, Fault> {
         let stored = self.owned(caller, agent, named).await?;
@@ -235,7 +235,7 @@ impl TaskSystem {
             return Ok(duplicate);
         }
         if stored.task.status.state.is_terminal() {
-            let state = stored.task.status.state.in_a_word();
+            let state = stored.task.status.state.short_name();
             let reason =
                 format!("task {named} has ended ({state}); begin a new one without a taskId");
             return Err(Fault::Unsupported { reason });
@@ -293,11 +293,14 @@ impl TaskSystem {
 }
 
 /// The reply to a message whose id is in the store.
-pub(in crate::tasks) fn duplicate_reply(found: Repeated, id: &Label) -> Result<TaskReply, Fault> {
+pub(in crate::tasks) fn duplicate_reply(
+    found: Repeated,
+    id: &OpaqueId,
+) -> Result<TaskReply, Fault> {
     match found {
         Repeated::Task(first) => Ok(TaskReply::Duplicate(first)),
         Repeated::Answer(message) => Ok(TaskReply::Message(message)),
-        Repeated::Other => Err(Fault::MessageConflict { message: id.to_string() }),
+        Repeated::DifferentContent => Err(Fault::MessageConflict { message: id.to_string() }),
     }
 }
 

@@ -83,7 +83,7 @@ impl TaskSystem {
     ) -> Result<TaskStream, Fault> {
         let stored = self.owned(caller, agent, &watch.id).await?;
         if stored.task.status.state.is_terminal() && watch.after.is_none() {
-            let state = stored.task.status.state.in_a_word();
+            let state = stored.task.status.state.short_name();
             let reason = format!("task {} has ended ({state}); get it instead", watch.id);
             return Err(Fault::Unsupported { reason });
         }

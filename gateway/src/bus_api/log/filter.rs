@@ -1,7 +1,7 @@
 //! Filter over lines of the log as they are read: records by their own fields, events by the record
 //! they belong to.
 
-use a2a_journal::{Plan, Query};
+use a2a_journal::{Query, QueryPlan};
 use a2a_protocol::AgentId;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default)]
 pub struct LogFilter {
     query: Query,
-    plan: Plan,
+    plan: QueryPlan,
 }
 
 /// The fields of a line that every match starts from.
@@ -33,7 +33,7 @@ impl LogFilter {
     /// The filter of this query.
     #[must_use]
     pub fn of(query: &Query) -> Self {
-        Self { query: query.clone(), plan: Plan::of(query) }
+        Self { query: query.clone(), plan: QueryPlan::of(query) }
     }
 
     /// Whether every line matches.

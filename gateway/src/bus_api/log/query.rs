@@ -5,7 +5,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use a2a_journal::{Bookmark, MAX_PAGE, Query};
+use a2a_journal::{HistoryCursor, MAX_PAGE, Query};
 use a2a_protocol::{Kind, Outcome};
 use chrono::{DateTime, SecondsFormat, Utc};
 
@@ -53,11 +53,11 @@ pub fn read_query<'a>(
             "correlation" => query.correlation = Some(parse(name, value)?),
             "task" => query.task = Some(parse(name, value)?),
             "type" => {
-                let kind = Kind::from_word(value).ok_or_else(|| bad(one_of(value, Kind::ALL)))?;
+                let kind = Kind::from_name(value).ok_or_else(|| bad(one_of(value, Kind::ALL)))?;
                 query.kind = Some(kind);
             }
             "outcome" => {
-                let outcome = Outcome::from_word(value);
+                let outcome = Outcome::from_name(value);
                 query.outcome = Some(outcome.ok_or_else(|| bad(one_of(value, Outcome::ALL)))?);
             }
             "since" => query.since = Some(time(name, value, now)?),
@@ -76,7 +76,7 @@ pub fn read_query<'a>(
 /// The first parameter that is not valid.
 pub fn read_cursor<'a>(
     parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Result<(Option<Bookmark>, usize), BadParameter> {
+) -> Result<(Option<HistoryCursor>, usize), BadParameter> {
     let (mut from, mut most) = (None, MAX_PAGE);
     for (name, value) in once_each(parameters, &["limit", "cursor"])? {
         match name {

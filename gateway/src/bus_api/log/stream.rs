@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_actors::BusSystem;
-use a2a_journal::{Read, ReadError};
+use a2a_journal::{JournalReader, ReadError};
 use actix_web::http::StatusCode;
 use actix_web::http::header::HeaderValue;
 use actix_web::{HttpRequest, HttpResponse, get, web};
@@ -108,7 +108,7 @@ pub(crate) fn last_seen(value: Option<&HeaderValue>) -> Result<Option<u64>, &'st
 
 /// Reads the journal from a position on; its calls block.
 struct Follower {
-    reader: Arc<dyn Read>,
+    reader: Arc<dyn JournalReader>,
     filter: LogFilter,
     /// The last line that was read.
     last: u64,

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use a2a_actors::circuit_fact;
 use a2a_gateway::Redaction;
-use a2a_gateway::log::{Glance, Wanted, joined};
-use a2a_journal::{Bookmark, Head, Plan, Query};
+use a2a_gateway::log::{LineHeader, LogFilter, joined};
+use a2a_journal::{Head, HistoryCursor, Query, QueryPlan};
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use anyhow::Context;
@@ -61,7 +61,7 @@ impl<'a> DayFiles<'a> {
     }
 
     /// Calls `see` for every complete line.
-    fn each(&self, mut see: impl FnMut(&str, &Glance)) -> anyhow::Result<()> {
+    fn each(&self, mut see: impl FnMut(&str, &LineHeader)) -> anyhow::Result<()> {
         for path in self.days()? {
             let fail = || format!("cannot read {}", path.display());
             let file = File::open(&path).with_context(fail)?;
@@ -87,7 +87,7 @@ impl<'a> DayFiles<'a> {
     fn gather(
         &self,
         limit: usize,
-        wants: impl Fn(&str, &Glance) -> bool,
+        wants: impl Fn(&str, &LineHeader) -> bool,
     ) -> anyhow::Result<(Matches, bool)> {
         let (mut found, mut more) = (Matches::new(), false);
         self.each(|line, glance| {
@@ -113,8 +113,9 @@ impl<'a> DayFiles<'a> {
 
 impl Source for DayFiles<'_> {
     fn page(&mut self, query: &Query) -> anyhow::Result<Page> {
-        let (wanted, before) = (Wanted::of(query), query.before.unwrap_or(u64::MAX));
-        let wants = |line: &str, glance: &Glance| glance.seq < before && wanted.wants_record(line);
+        let (wanted, before) = (LogFilter::of(query), query.before.unwrap_or(u64::MAX));
+        let wants =
+            |line: &str, glance: &LineHeader| glance.seq < before && wanted.matches_record(line);
         let (found, more) = self.gather(query.limit, wants)?;
         let next = found.keys().next().copied().filter(|_| more);
         let records = found.into_values().rev().map(|record| self.shown(record)).collect();
@@ -122,13 +123,17 @@ impl Source for DayFiles<'_> {
     }
 
     /// Returns everything in one page, because every query reads all files.
-    fn message(&mut self, id: MessageId, from: Bookmark) -> anyhow::Result<Page<Bookmark>> {
-        let plan = Plan::of_message(id);
-        let wants = |line: &str, glance: &Glance| glance.seq >= from.record && plan.wants(line);
+    fn message(
+        &mut self,
+        id: MessageId,
+        from: HistoryCursor,
+    ) -> anyhow::Result<Page<HistoryCursor>> {
+        let plan = QueryPlan::of_message(id);
+        let wants = |line: &str, glance: &LineHeader| glance.seq >= from.record && plan.wants(line);
         let (mut found, _) = self.gather(usize::MAX, wants)?;
         if let Some((_, events)) = found.get_mut(&from.record) {
             let is_after = |event: &String| {
-                serde_json::from_str::<Glance>(event).is_ok_and(|event| event.seq > from.after)
+                serde_json::from_str::<LineHeader>(event).is_ok_and(|event| event.seq > from.after)
             };
             events.retain(is_after);
         }

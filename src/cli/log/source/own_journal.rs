@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use a2a_actors::circuit_fact;
 use a2a_gateway::log::with_deliveries;
 use a2a_journal::{
-    Bookmark, Head, MAX_PAGE, OfflineJournal, Query, Read, ReadError, RecoveryReport, StoredRecord,
-    read_offline,
+    Head, HistoryCursor, JournalReader, MAX_PAGE, OfflineJournal, Query, ReadError, RecoveryReport,
+    StoredRecord, read_offline,
 };
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
@@ -43,7 +43,7 @@ pub(in crate::cli::log) struct OwnJournal<'a> {
 }
 
 struct OpenJournal {
-    reader: Arc<dyn Read>,
+    reader: Arc<dyn JournalReader>,
     since: Instant,
     asked: Instant,
 }
@@ -56,7 +56,7 @@ impl<'a> OwnJournal<'a> {
     /// Queries the journal; `None` when the fallback is to be used.
     fn ask<T>(
         &mut self,
-        question: impl Fn(&dyn Read) -> Result<T, ReadError>,
+        question: impl Fn(&dyn JournalReader) -> Result<T, ReadError>,
     ) -> anyhow::Result<Option<T>> {
         if self.fallback.is_some() {
             return Ok(None);
@@ -140,15 +140,19 @@ impl Source for OwnJournal<'_> {
         }
     }
 
-    fn message(&mut self, id: MessageId, from: Bookmark) -> anyhow::Result<Page<Bookmark>> {
-        match self.ask(|reader| reader.trail(&id, from, MAX_PAGE))? {
+    fn message(
+        &mut self,
+        id: MessageId,
+        from: HistoryCursor,
+    ) -> anyhow::Result<Page<HistoryCursor>> {
+        match self.ask(|reader| reader.message_history(&id, from, MAX_PAGE))? {
             Some(trail) => Ok(Page { records: self.shown(&trail.records), next: trail.next }),
             None => self.fallback()?.message(id, from),
         }
     }
 
     fn circuit(&mut self, key: &CircuitKey, after: u64) -> anyhow::Result<Page> {
-        match self.ask(|reader| reader.notes(&circuit_fact(key), after))? {
+        match self.ask(|reader| reader.fact_events(&circuit_fact(key), after))? {
             Some(notes) => {
                 let lines = notes.lines.iter().map(|line| line.get().to_owned());
                 let records = lines.map(|line| self.locator.redaction.apply(line)).collect();

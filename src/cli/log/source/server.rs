@@ -4,7 +4,7 @@ use std::io::Read;
 use std::str::FromStr;
 
 use a2a_gateway::log::write_query;
-use a2a_journal::{Bookmark, Head, Query};
+use a2a_journal::{Head, HistoryCursor, Query};
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use anyhow::anyhow;
@@ -79,9 +79,13 @@ impl Source for Server {
         self.ask::<RecordPage>("/bus/log", &write_query(query, true))?.page()
     }
 
-    fn message(&mut self, id: MessageId, from: Bookmark) -> anyhow::Result<Page<Bookmark>> {
+    fn message(
+        &mut self,
+        id: MessageId,
+        from: HistoryCursor,
+    ) -> anyhow::Result<Page<HistoryCursor>> {
         let cursor = [("cursor", from.to_string())];
-        let cursor = if from == Bookmark::default() { &[][..] } else { &cursor };
+        let cursor = if from == HistoryCursor::default() { &[][..] } else { &cursor };
         match self.find::<RecordPage>(&format!("/bus/log/{id}"), cursor)? {
             Some(found) => found.page(),
             None => Ok(Page { records: Vec::new(), next: None }),
