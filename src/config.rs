@@ -7,7 +7,7 @@
 //!                                                             in_force, changes
 //! ```
 //!
-//! The structs of the sections are the only list of keys there is: [`sections`] reads names,
+//! The structs of the sections are the only list of keys there is: [`sections()`] reads names,
 //! meanings and defaults off them, for the file that `config init` writes, for `config show`, for
 //! the environment and for docs/configuration.md.
 

@@ -2,7 +2,7 @@
 //! first message gets a useful answer.
 //!
 //! Input is data: it is echoed as one sanitized line at most, and never interpreted beyond
-//! [`intent`].
+//! `intent`.
 
 mod intent;
 mod parts;

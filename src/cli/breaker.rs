@@ -144,7 +144,7 @@ fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
                 Cell::whole(&circuit.key),
                 circuit.state.into(),
                 circuit.reason.into(),
-                since.into(),
+                Cell::fixed(since),
                 until.into(),
             ]);
         }

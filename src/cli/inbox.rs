@@ -123,7 +123,7 @@ fn peek(server: &Server, agent: &AgentId, limit: u8, format: Format) -> anyhow::
                 peeked.attempts.to_string().into(),
                 peeked.sender.into(),
                 text(&peeked.message["type"]).into(),
-                Cell::id(text(&peeked.message["messageId"])),
+                Cell::fixed(text(&peeked.message["messageId"])),
                 gist(&peeked.message).into(),
             ]);
         }

@@ -18,7 +18,7 @@ use serde_json::value::to_raw_value;
 use super::duration::after;
 use super::server_locator::ServerLocator;
 use super::stdout::{note, sanitize};
-use super::table::Table;
+use super::table::{Cell, Table};
 use super::{Answer, Format, Global, format};
 
 /// Prefix of every token, by which people and secret scanners recognize one.
@@ -222,7 +222,8 @@ fn list(config: &Config, file: &TokenFile, format: Format) -> anyhow::Result<Ans
         let expires = if is_expired { Some("expired".to_owned()) } else { expires };
         let expires = expires.unwrap_or_else(|| "never".to_owned());
         let note = token.note.as_deref().unwrap_or_default();
-        table.row([id.into(), holder.into(), created.into(), expires.into(), note.into()]);
+        let (id, created) = (Cell::fixed(id), Cell::fixed(created));
+        table.row([id, holder.into(), created, Cell::fixed(expires), note.into()]);
     }
     format::list(format, "tokens", &items, |out| table.write(out))?;
     Ok(Answer::Yes)

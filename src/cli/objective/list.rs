@@ -50,11 +50,11 @@ pub(super) fn run(
             let is_done = |status| matches!(status, PlanStatus::Completed | PlanStatus::Skipped);
             let done = plans.iter().filter(|plan| is_done(plan.status)).count();
             table.row([
-                Cell::id(objective.id.as_str()),
+                Cell::fixed(objective.id.as_str()),
                 objective.status.to_string().into(),
                 objective.name.into(),
                 format!("{done}/{}", plans.len()).into(),
-                objective.updated_at.to_string().into(),
+                Cell::fixed(objective.updated_at.to_string()),
             ]);
         }
         table.write(out)

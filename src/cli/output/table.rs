@@ -1,8 +1,8 @@
 //! Text tables for every verb that lists something.
 //!
 //! Column widths are display widths: a wide character takes two columns, a combining one none. On
-//! a terminal a table is narrowed to fit. The widest columns are cut first; columns that contain
-//! ids are never cut, because a part of an id is of no use.
+//! a terminal a table is narrowed to fit. The widest columns are cut first; columns of ids and
+//! times are never cut, because a part of them is of no use.
 
 use std::io::IsTerminal;
 
@@ -41,8 +41,8 @@ impl Cell {
         Self { text: sanitize(text), style: Style::new(), is_fixed: true }
     }
 
-    /// An id, which is not cut to fit the terminal.
-    pub(in crate::cli) fn id(text: impl AsRef<str>) -> Self {
+    /// An id or a time, which is not cut to fit the terminal.
+    pub(in crate::cli) fn fixed(text: impl AsRef<str>) -> Self {
         Self { is_fixed: true, ..Self::from(text) }
     }
 
@@ -203,8 +203,13 @@ mod tests {
     fn table_fits_a_terminal_of_80_columns() {
         let id = "0192a4c8-7e1a-7b3c-9d4e-000000000003";
         let mut table = Table::new(["ID", "STATE", "ABOUT", "NOTE"]);
-        table.row([Cell::id(id), "working".into(), "語".repeat(28).into(), "n".repeat(50).into()]);
-        table.row([Cell::id(id), "done".into(), "short".into(), "".into()]);
+        table.row([
+            Cell::fixed(id),
+            "working".into(),
+            "語".repeat(28).into(),
+            "n".repeat(50).into(),
+        ]);
+        table.row([Cell::fixed(id), "done".into(), "short".into(), "".into()]);
         let lines = lines(&table, Some(80));
         for line in &lines {
             assert!(line.width() <= 80, "{} columns: {line}", line.width());

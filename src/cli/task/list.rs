@@ -120,12 +120,12 @@ impl TaskRow {
     fn apart(self) -> ([Cell; 7], Box<serde_json::value::RawValue>) {
         let style = state_style(&self.state);
         let cells = [
-            Cell::id(self.id.to_string()),
+            Cell::fixed(self.id.to_string()),
             self.of.word().into(),
             Cell::from(self.state).styled(style),
             self.owner.into(),
             self.agent.into(),
-            timestamp(self.changed).into(),
+            Cell::fixed(timestamp(self.changed)),
             self.about.into(),
         ];
         (cells, self.raw)
