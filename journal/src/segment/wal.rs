@@ -13,7 +13,7 @@
 //!                        background up to the last frame of the other
 //! frame: magic | length | generation | day | offset | checksum | bytes     (see `frame`)
 //! ```
-//! Earlier versions named the files `a2a-ahead-N.bin`. [`replay`] renames them first. Where files
+//! Earlier versions named the files `a2a-ahead-N.bin`. [`replay()`] renames them first. Where files
 //! with both names exist, two runs wrote them: each pair is replayed on its own, oldest first.
 //!
 //! # Invariants
@@ -26,7 +26,7 @@
 //! - A batch larger than a WAL file is synced in the segment, and with it everything before it.
 //!
 //! # Reading and deleting
-//! At a start, [`replay`] compares the frames with the disk, not with the page cache
+//! At a start, [`replay()`] compares the frames with the disk, not with the page cache
 //! ([`crate::Disk::reread`]), and writes back what is missing. Only then are the files removed. A
 //! file with a frame that could not be replayed is never removed but renamed ([`keep_aside`]).
 
