@@ -15,7 +15,7 @@ const FIRST_SPELLING: (&str, &str) = ("a2a.tasks", "tasks");
 /// Reads the text into values, in file order, and problems.
 pub(super) fn read(text: &str, sections: &[Section]) -> (Vec<Unit>, Vec<Problem>) {
     let (document, errors) = DeTable::parse_recoverable(text);
-    let mut reader = Reader { text, sections, units: Vec::new(), problems: Vec::new() };
+    let mut reader = DocumentReader { text, sections, units: Vec::new(), problems: Vec::new() };
     if errors.is_empty() {
         reader.table("", document.into_inner());
     }
@@ -26,14 +26,14 @@ pub(super) fn read(text: &str, sections: &[Section]) -> (Vec<Unit>, Vec<Problem>
     (reader.units, reader.problems)
 }
 
-struct Reader<'a> {
+struct DocumentReader<'a> {
     text: &'a str,
     sections: &'a [Section],
     units: Vec<Unit>,
     problems: Vec<Problem>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DocumentReader<'a> {
     fn table(&mut self, path: &str, table: DeTable<'_>) {
         for (key, value) in in_order(table) {
             let (at, name) = (key.span().start, key.into_inner());

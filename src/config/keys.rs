@@ -128,19 +128,19 @@ pub fn sections() -> Vec<Section> {
     let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<Config>();
     let mut sections = Vec::new();
-    let reader = Reader { defaults: Config::default().values().unwrap_or_default() };
+    let reader = SchemaReader { defaults: Config::default().values().unwrap_or_default() };
     for (name, part) in properties(schema.as_value()) {
         reader.visit(name, part, false, &mut sections);
     }
     sections
 }
 
-struct Reader {
+struct SchemaReader {
     /// Effective values of the default configuration.
     defaults: Table,
 }
 
-impl Reader {
+impl SchemaReader {
     fn visit(&self, name: &str, schema: &Json, reloads: bool, sections: &mut Vec<Section>) {
         let reloads = reloads || schema["x-reload"] == true;
         let (table, is_list) = match schema.get("items") {

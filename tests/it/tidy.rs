@@ -249,8 +249,11 @@ fn files_are_named_by_their_subject() {
     assert!(found.is_empty(), "these names hide what is in them: {found:?}");
 }
 
-/// The name that a line declares a type by.
+/// The type that a line declares at the level of a module; those within functions are local.
 fn declared_type(line: &str) -> Option<&str> {
+    if line.starts_with(char::is_whitespace) {
+        return None;
+    }
     let mut words = line.split_whitespace().skip_while(|word| word.starts_with("pub"));
     let mut word = words.next()?;
     if word == "in" {

@@ -4,7 +4,7 @@
 //!
 //! Not part of `cargo test --workspace`. `tests/soak/run` starts it with what it needs; by hand:
 //! `cargo test --release --test soak -- --minutes 10`. The results are in docs/soak.md.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // a run that cannot go on should panic
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a run that cannot continue should panic
 
 /// Requests that no client should send.
 mod bad_input;

@@ -119,8 +119,8 @@ impl Serialize for Timestamp {
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct UtcMillis;
-        impl de::Visitor<'_> for UtcMillis {
+        struct TimestampVisitor;
+        impl de::Visitor<'_> for TimestampVisitor {
             type Value = Timestamp;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an RFC 3339 timestamp")
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for Timestamp {
                 text.parse().map_err(E::custom)
             }
         }
-        deserializer.deserialize_str(UtcMillis)
+        deserializer.deserialize_str(TimestampVisitor)
     }
 }
 

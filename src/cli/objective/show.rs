@@ -68,11 +68,11 @@ fn objective(result: &Value) -> anyhow::Result<Objective> {
 
 /// Renders an objective for one output mode.
 struct ObjectiveRenderer {
-    mode: RenderMode,
+    mode: WatchOutput,
     seen: Option<Objective>,
 }
 
-enum RenderMode {
+enum WatchOutput {
     Json,
     Lines,
     /// A drawing that is updated in place.
@@ -82,23 +82,23 @@ enum RenderMode {
 impl ObjectiveRenderer {
     fn new(format: Format) -> Self {
         let mode = match format {
-            Format::Json | Format::Jsonl => RenderMode::Json,
+            Format::Json | Format::Jsonl => WatchOutput::Json,
             Format::Text if std::io::stdout().is_terminal() => {
                 let bar = ProgressBar::no_length();
                 bar.set_draw_target(ProgressDrawTarget::stdout());
                 if let Ok(style) = ProgressStyle::with_template("{msg}") {
                     bar.set_style(style);
                 }
-                RenderMode::Drawing(bar)
+                WatchOutput::Drawing(bar)
             }
-            Format::Text => RenderMode::Lines,
+            Format::Text => WatchOutput::Lines,
         };
         Self { mode, seen: None }
     }
 
     /// JSON output: the event unchanged.
     fn event(&self, data: &str) -> anyhow::Result<()> {
-        if matches!(self.mode, RenderMode::Json) {
+        if matches!(self.mode, WatchOutput::Json) {
             let answer: Value = serde_json::from_str(data)?;
             print(Format::Json, &[answer["result"].to_string()])?;
         }
@@ -108,10 +108,10 @@ impl ObjectiveRenderer {
     /// Text output: what has changed.
     fn show(&mut self, now: Objective) -> anyhow::Result<()> {
         match (&self.mode, &self.seen) {
-            (RenderMode::Json, _) => {}
-            (RenderMode::Lines, None) => print(Format::Text, &drawn(&now))?,
-            (RenderMode::Lines, Some(before)) => print(Format::Text, &changes(before, &now))?,
-            (RenderMode::Drawing(bar), _) => {
+            (WatchOutput::Json, _) => {}
+            (WatchOutput::Lines, None) => print(Format::Text, &drawn(&now))?,
+            (WatchOutput::Lines, Some(before)) => print(Format::Text, &changes(before, &now))?,
+            (WatchOutput::Drawing(bar), _) => {
                 bar.set_message(drawn(&now).join("\n"));
                 bar.tick();
             }
@@ -122,7 +122,7 @@ impl ObjectiveRenderer {
 
     /// Prints the final drawing in full, also on a small terminal.
     fn end(&self, status: ObjectiveStatus) -> anyhow::Result<Answer> {
-        if let (RenderMode::Drawing(bar), Some(seen)) = (&self.mode, &self.seen) {
+        if let (WatchOutput::Drawing(bar), Some(seen)) = (&self.mode, &self.seen) {
             bar.finish_and_clear();
             print(Format::Text, &drawn(seen))?;
         }

@@ -66,11 +66,11 @@ impl Handler<ListAgents> for Router {
     type Result = MessageResult<ListAgents>;
 
     fn handle(&mut self, ask: ListAgents, _: &mut Self::Context) -> Self::Result {
-        let visibility = self.visibility(ask.viewer.as_ref());
+        let view_filter = self.view_filter(ask.viewer.as_ref());
         let mut part = Part::default();
         let mut all = self.directory.after(ask.after.as_ref()).enumerate();
         while let Some((scanned, agent)) = all.next() {
-            if !self.directory.is_apart(agent.0) && visibility.includes(agent) {
+            if !self.directory.is_apart(agent.0) && view_filter.includes(agent) {
                 part.found.push(self.view(agent));
             }
             if part.found.len() == ask.limit || scanned + 1 == MAX_SCAN {
@@ -101,7 +101,7 @@ impl Handler<FindAgent> for Router {
     ) -> Self::Result {
         let key = self.directory.key(&agent);
         let found = key.and_then(|key| Some((key, &agent, self.directory.profile(key)?)));
-        let found = found.filter(|found| self.visibility(viewer.as_ref()).includes(*found));
+        let found = found.filter(|found| self.view_filter(viewer.as_ref()).includes(*found));
         MessageResult(found.map(|found| self.view(found)))
     }
 }
@@ -202,9 +202,9 @@ impl Handler<ListReachable> for Router {
 }
 
 /// The agents that a viewer may see.
-struct Visibility<'a>(Option<(&'a AgentId, Reach<'a>)>);
+struct ViewFilter<'a>(Option<(&'a AgentId, Reach<'a>)>);
 
-impl Visibility<'_> {
+impl ViewFilter<'_> {
     fn includes(&self, (_, agent, profile): (AgentKey, &AgentId, &Profile)) -> bool {
         let Self(Some((viewer, reach))) = self else { return true };
         *viewer == agent || reach.includes((agent, profile))
@@ -212,10 +212,10 @@ impl Visibility<'_> {
 }
 
 impl Router {
-    /// Visibility for `viewer`; without one, of all agents.
-    fn visibility<'a>(&'a self, viewer: Option<&'a AgentId>) -> Visibility<'a> {
+    /// ViewFilter for `viewer`; without one, of all agents.
+    fn view_filter<'a>(&'a self, viewer: Option<&'a AgentId>) -> ViewFilter<'a> {
         static NEW: Profile = Profile::NEW;
-        Visibility(viewer.map(|viewer| {
+        ViewFilter(viewer.map(|viewer| {
             let profile = self.directory.key(viewer).and_then(|key| self.directory.profile(key));
             (viewer, self.access.reach((viewer, profile.unwrap_or(&NEW))))
         }))
