@@ -370,7 +370,7 @@ mod tests {
             assert!(page(&me, &to, &draft).typed().is_none(), "{draft:?}");
             assert!(write(&me, &to, draft).is_err());
         }
-        let nobody = Addressee::from("t i m");
-        assert!(page(&me, &nobody, &TaskAnswer::accepted().for_task(task)).typed().is_none());
+        let unknown = Addressee::from("t i m");
+        assert!(page(&me, &unknown, &TaskAnswer::accepted().for_task(task)).typed().is_none());
     }
 }

@@ -172,6 +172,6 @@ async fn answer(me: &Agent, reply: Envelope) {
 
 fn reason_text(reason: &str) -> Text {
     let text: String = reason.replace('\0', " ").chars().take(2_000).collect();
-    let said = if text.trim().is_empty() { "the agent gave no reason".to_owned() } else { text };
-    Text::try_from(said).unwrap_or_else(|_| unreachable!("short, without U+0000"))
+    let output = if text.trim().is_empty() { "the agent gave no reason".to_owned() } else { text };
+    Text::try_from(output).unwrap_or_else(|_| unreachable!("short, without U+0000"))
 }

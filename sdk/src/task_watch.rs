@@ -56,7 +56,7 @@ impl TaskWatches {
     pub(super) fn wants(&self, me: &AgentId, sender: &AgentId, body: &Body) -> bool {
         let Some(task) = watched_task(body) else { return false };
         let entries = self.entries();
-        entries.get(&task).is_some_and(|entry| entry.owner == *me && entry.hears(sender, body))
+        entries.get(&task).is_some_and(|entry| entry.owner == *me && entry.accepts(sender, body))
     }
 
     /// Routes deliveries to `owner` about the task to the returned queue.
@@ -128,7 +128,7 @@ fn watched_task(body: &Body) -> Option<TaskId> {
 impl Entry {
     /// Whether the sender may report on the task. The ledger lets only the assignee answer, even
     /// after a takeover; reports of others are for the handler.
-    fn hears(&self, sender: &AgentId, body: &Body) -> bool {
+    fn accepts(&self, sender: &AgentId, body: &Body) -> bool {
         matches!(body, Body::TaskResponse(_))
             || *sender == self.assignee
             || sender.as_str() == SYSTEM
@@ -136,7 +136,7 @@ impl Entry {
 
     /// The update in a delivery; `None` when its sender may not report on the task.
     fn read(&mut self, delivery: &Delivery) -> Option<TaskUpdate> {
-        if !self.hears(&delivery.sender, &delivery.message.body) {
+        if !self.accepts(&delivery.sender, &delivery.message.body) {
             return None;
         }
         match &delivery.message.body {

@@ -10,7 +10,9 @@ use openclaw_a2a::agents::host;
 use openclaw_a2a::{NewTask, Profile};
 use serde_json::{Value, json};
 
-use crate::a2a_side::{Side, acme, all, at_once, id, message, more, said, soon, task, text, words};
+use crate::a2a_side::{
+    Side, acme, all, at_once, id, message, more, output, soon, task, text, words,
+};
 
 async fn with_host() -> Side {
     let side = Side::start();
@@ -24,8 +26,8 @@ async fn ask(side: &Side, message: SendMessage) -> String {
     assert_eq!(task.status.state, TaskState::Completed, "{task:?}");
     let [artifact] = task.artifacts.as_slice() else { panic!("{task:?}") };
     let [part] = artifact.parts.as_slice() else { panic!("{artifact:?}") };
-    assert_eq!(part.content, Content::Text(said(&task)));
-    said(&task)
+    assert_eq!(part.content, Content::Text(output(&task)));
+    output(&task)
 }
 
 /// Why the host's agent does not take it: nothing was done, so nothing came of it.
@@ -33,7 +35,7 @@ async fn declined(side: &Side, message: SendMessage) -> String {
     let task = side.task(host::NAME, message).await;
     assert_eq!(task.status.state, TaskState::Rejected, "{task:?}");
     assert!(task.artifacts.is_empty(), "{task:?}");
-    said(&task)
+    output(&task)
 }
 
 #[tokio::test]
@@ -71,8 +73,8 @@ async fn host_echoes_returns_the_time_and_counts() {
     let before = chrono::Utc::now().timestamp();
     let time = ask(&side, text("time")).await;
     let moment = time.trim_start_matches("It is ").trim_end_matches(" (UTC).");
-    let told = chrono::DateTime::parse_from_rfc3339(moment).unwrap().timestamp();
-    assert!((before..=chrono::Utc::now().timestamp()).contains(&told), "{time}");
+    let answered = chrono::DateTime::parse_from_rfc3339(moment).unwrap().timestamp();
+    assert!((before..=chrono::Utc::now().timestamp()).contains(&answered), "{time}");
     let status = ask(&side, text("status")).await;
     assert!(status.contains("0 refused") && status.contains("takes records"), "{status}");
     side.stop().await;
@@ -175,7 +177,7 @@ async fn each_beginning_of_an_id_or_a_text_leads_to_its_state() {
         for message in both(prefix) {
             let task = side.task(conformance::NAME, message).await;
             assert_eq!(task.status.state, state, "{prefix}: {task:?}");
-            assert!(said(&task).contains(says), "{prefix}: {task:?}");
+            assert!(output(&task).contains(says), "{prefix}: {task:?}");
         }
     }
     side.stop().await;

@@ -352,7 +352,7 @@ pub(crate) fn id(task: &Value) -> String {
 }
 
 /// The agent's text beside the state.
-pub(crate) fn said(task: &Value) -> String {
+pub(crate) fn agent_text(task: &Value) -> String {
     let message = &task["status"]["message"];
     let parts = message.get("parts").or_else(|| message.get("content"));
     let update = &task["status"]["update"];

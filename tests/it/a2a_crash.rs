@@ -95,20 +95,21 @@ fn call(client: &Client, me: usize, book: Shared<'_>) {
 fn work(client: &Client) {
     while let Ok(answer) = client.try_get("/bus/agents/tim/inbox?wait=1s&limit=8") {
         let Some(messages) = answer.body["messages"].as_array() else { continue };
-        for heard in messages {
-            if heard["message"]["type"] == "task_request" && answered(client, heard).is_none() {
+        for received in messages {
+            if received["message"]["type"] == "task_request" && answered(client, received).is_none()
+            {
                 return;
             }
             // Acknowledged after the answer, so that nothing is forgotten.
-            if client.try_settle("tim", id_of(heard), "ack").is_err() {
+            if client.try_settle("tim", id_of(received), "ack").is_err() {
                 return;
             }
         }
     }
 }
 
-fn answered(client: &Client, heard: &Value) -> Option<()> {
-    let request = &heard["message"];
+fn answered(client: &Client, received: &Value) -> Option<()> {
+    let request = &received["message"];
     let mut answer = message("tim", "x", "x");
     answer["to"] = json!({"agentId": request["from"]["agentId"]});
     answer["correlationId"] = request["correlationId"].clone();

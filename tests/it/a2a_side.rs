@@ -209,7 +209,7 @@ pub(crate) fn at_once(message: SendMessage) -> SendMessage {
 }
 
 /// The agent's text beside the state.
-pub(crate) fn said(task: &Task) -> String {
+pub(crate) fn output(task: &Task) -> String {
     task.status.message.as_ref().map(|message| message.text()).unwrap_or_default()
 }
 

@@ -28,12 +28,12 @@ impl Worker {
     /// The next request; everything else that came is taken, too.
     pub(crate) fn next(&self) -> Value {
         loop {
-            let heard = self.client.inbox(&self.name, "wait=30s&limit=1");
-            let Some(heard) = heard.into_iter().next() else { panic!("nothing came") };
-            let id = crate::server::id_of(&heard).to_owned();
+            let received = self.client.inbox(&self.name, "wait=30s&limit=1");
+            let Some(received) = received.into_iter().next() else { panic!("nothing came") };
+            let id = crate::server::id_of(&received).to_owned();
             assert_eq!(self.client.settle(&self.name, &id, "ack").status, 200);
-            if heard["message"]["type"] == "task_request" {
-                return heard["message"].clone();
+            if received["message"]["type"] == "task_request" {
+                return received["message"].clone();
             }
         }
     }

@@ -5,25 +5,25 @@ use std::time::Duration;
 use openclaw_a2a::{Bus, BusSettings};
 use serde_json::{Value, json};
 
-use crate::command::Desk;
+use crate::command::CliFixture;
 use crate::scenarios::{id, listener, next_notice, quick, small_task};
 use crate::server::{id_of, message};
 
-fn names(desk: &Desk) -> Vec<String> {
-    let agents = desk.server.get("/bus/agents").body;
+fn names(cli: &CliFixture) -> Vec<String> {
+    let agents = cli.server.get("/bus/agents").body;
     let agents = agents["agents"].as_array().unwrap().iter();
     agents.map(|agent| agent["agentId"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
 fn agent_is_removed_and_the_log_names_the_operator() {
-    let desk = Desk::start();
-    desk.server.put("/bus/agents/tim", &json!({ "role": "Worker" }));
-    assert_eq!(desk.text(&["agents", "remove", "tim"]), "tim is removed\n");
-    assert_eq!(names(&desk), ["roman"]);
-    assert_eq!(desk.server.send(&message("roman", "tim", "hi")).status, 404);
-    desk.says_no(&["agents", "remove", "tim"], "there is no agent `tim`");
-    let Desk { folder, server } = desk;
+    let cli = CliFixture::start();
+    cli.server.put("/bus/agents/tim", &json!({ "role": "Worker" }));
+    assert_eq!(cli.text(&["agents", "remove", "tim"]), "tim is removed\n");
+    assert_eq!(names(&cli), ["roman"]);
+    assert_eq!(cli.server.send(&message("roman", "tim", "hi")).status, 404);
+    cli.fails_with(&["agents", "remove", "tim"], "there is no agent `tim`");
+    let CliFixture { folder, server } = cli;
     assert_eq!(server.terminate().code(), Some(0));
     // It stays so after a restart, and the log has it.
     let server = crate::server::Server::start(folder.path());
@@ -44,31 +44,31 @@ fn agent_is_removed_and_the_log_names_the_operator() {
 
 #[test]
 fn pending_messages_are_dropped_only_on_request() {
-    let desk = Desk::start();
+    let cli = CliFixture::start();
     for n in 0..3 {
-        desk.server.accepted(&message("roman", "tim", &format!("{n}")));
+        cli.server.accepted(&message("roman", "tim", &format!("{n}")));
     }
-    desk.says_no(&["agents", "remove", "tim"], "3 messages wait for `tim`");
+    cli.fails_with(&["agents", "remove", "tim"], "3 messages wait for `tim`");
     // What it has in its hands is its own to settle.
-    let taken = desk.server.inbox("tim", "limit=1");
-    desk.says_no(&["agents", "remove", "tim", "--drop"], "messages in its hands");
-    assert_eq!(desk.server.settle("tim", id_of(&taken[0]), "nack").status, 200);
-    let said = desk.text(&["agents", "remove", "tim", "--drop"]);
-    assert_eq!(said, "tim is removed, and 3 messages for it are dropped\n");
+    let taken = cli.server.inbox("tim", "limit=1");
+    cli.fails_with(&["agents", "remove", "tim", "--drop"], "messages in its hands");
+    assert_eq!(cli.server.settle("tim", id_of(&taken[0]), "nack").status, 200);
+    let output = cli.text(&["agents", "remove", "tim", "--drop"]);
+    assert_eq!(output, "tim is removed, and 3 messages for it are dropped\n");
     // Their sender was notified of each, and none is left as a dead letter.
-    let notices = desk.server.inbox("roman", "limit=10");
+    let notices = cli.server.inbox("roman", "limit=10");
     assert_eq!(notices.len(), 3, "{notices:?}");
     assert!(notices.iter().all(|notice| notice["sender"] == "system"));
-    assert_eq!(desk.server.get("/bus/dead-letters").body, json!({ "deadLetters": [] }));
-    assert_eq!(names(&desk), ["roman"]);
+    assert_eq!(cli.server.get("/bus/dead-letters").body, json!({ "deadLetters": [] }));
+    assert_eq!(names(&cli), ["roman"]);
 }
 
 #[test]
 fn who_is_listed_or_part_of_the_server_stays() {
-    let desk = Desk::with_config("[[agents]]\nid = \"tim\"\n[directory]\nopen = true\n");
-    desk.says_no(&["agents", "remove", "tim"], "listed in [[agents]]");
-    desk.says_no(&["agents", "remove", "openclaw"], "part of the server");
-    let answer = desk.server.call("DELETE", "/bus/agents/openclaw", &Value::Null);
+    let cli = CliFixture::with_config("[[agents]]\nid = \"tim\"\n[directory]\nopen = true\n");
+    cli.fails_with(&["agents", "remove", "tim"], "listed in [[agents]]");
+    cli.fails_with(&["agents", "remove", "openclaw"], "part of the server");
+    let answer = cli.server.call("DELETE", "/bus/agents/openclaw", &Value::Null);
     assert_eq!((answer.status, &answer.body["code"]), (409, &json!("not_removable")));
 }
 
@@ -102,12 +102,12 @@ async fn an_agent_is_online_while_it_waits_and_no_longer() {
 #[tokio::test]
 async fn a_task_of_a_removed_agent_fails_for_the_one_who_asked() {
     let bus = Bus::builder().in_memory().settings(quick()).start().unwrap();
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (roman, mut incoming) = listener(&bus, "roman").await;
     crate::scenarios::absent(&bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
     let dropped = bus.system().remove_agent(id("tony"), true, "operator:david".into()).await;
     assert_eq!(dropped, Ok(1));
-    let text = next_notice(&mut hears, asked.correlation_id()).await;
+    let text = next_notice(&mut incoming, asked.correlation_id()).await;
     assert!(text.contains("removed by operator:david"), "{text}");
     let state = crate::scenarios::state(&bus, asked.task_id().unwrap()).await;
     assert_eq!(state, a2a_protocol::AssignmentState::Failed);

@@ -68,7 +68,7 @@ struct Team {
     roman: Agent,
     tim: AgentId,
     /// What comes for `roman`.
-    hears: UnboundedReceiver<Delivery>,
+    inbox: UnboundedReceiver<Delivery>,
     /// The attempts that came to the handler of `tim`.
     handled: UnboundedReceiver<u32>,
 }
@@ -79,14 +79,14 @@ impl Team {
         let retry = RetryPolicy { attempts: 3, first_pause: pause, longest_pause: pause };
         let settings = BusSettings { retry, ..BusSettings::default() };
         let bus = Bus::builder().in_memory().settings(settings).start().unwrap();
-        let (roman, hears) = listener(&bus, "roman").await;
+        let (roman, inbox) = listener(&bus, "roman").await;
         let (me, tim) = (bus.connect("tim").await.unwrap(), "tim".parse().unwrap());
         me.clone().detach();
         let (out, handled) = unbounded_channel();
         let next = Mutex::new(next.into_iter().collect());
         let quick = Arc::new(Quick { me, next, handled: out });
         bus.system().attach(AgentId::clone(&tim), quick).await.unwrap();
-        Self { bus, roman, tim, hears, handled }
+        Self { bus, roman, tim, inbox, handled }
     }
 
     /// Asks for a task; the number of the record.
@@ -116,7 +116,7 @@ impl Team {
 async fn a_message_that_is_answered_on_the_spot_is_acknowledged_and_comes_to_no_handler() {
     let mut team = Team::start([Made::Answer]).await;
     let seq = team.ask().await;
-    let answer = next(&mut team.hears).await;
+    let answer = next(&mut team.inbox).await;
     assert_eq!(answer.sender, team.tim);
     assert!(
         matches!(&answer.message.body, Body::TaskResponse(done) if done.action == Action::Completed)
@@ -142,7 +142,7 @@ async fn a_message_whose_answer_the_bus_does_not_take_is_for_the_handler_in_the_
     // Were it asked once more for an answer, it would give one.
     assert_eq!(next(&mut team.handled).await, 1);
     assert_eq!(team.events(seq).await, ["acknowledged"]);
-    assert!(team.hears.try_recv().is_err());
+    assert!(team.inbox.try_recv().is_err());
     team.bus.stop().await;
 }
 
@@ -150,7 +150,7 @@ async fn a_message_whose_answer_the_bus_does_not_take_is_for_the_handler_in_the_
 async fn a_panic_on_the_spot_is_a_failed_attempt() {
     let mut team = Team::start([Made::Panic, Made::Answer]).await;
     let seq = team.ask().await;
-    next(&mut team.hears).await;
+    next(&mut team.inbox).await;
     let events = team.events(seq).await;
     assert_eq!(events, ["attempt_failed", "delivered", "acknowledged"]);
     assert!(team.handled.try_recv().is_err());

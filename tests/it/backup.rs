@@ -31,9 +31,9 @@ fn run(args: &[&dyn AsRef<std::ffi::OsStr>]) -> Said {
 
 /// Takes a backup that must succeed; returns its output.
 fn backup(state: &Path, to: &Path) -> Value {
-    let said = run(&[&"backup", &to, &"--state-dir", &state, &"--format", &"json"]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    serde_json::from_str(&said.out).unwrap()
+    let printed = run(&[&"backup", &to, &"--state-dir", &state, &"--format", &"json"]);
+    assert_eq!(printed.code, Some(0), "{}", printed.err);
+    serde_json::from_str(&printed.out).unwrap()
 }
 
 fn check(backup: &Path) -> Said {
@@ -46,9 +46,9 @@ fn restore(backup: &Path, state: &Path) -> Said {
 
 /// Restores what must be whole.
 fn restored(backup: &Path, state: &Path) {
-    let said = restore(backup, state);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.out.contains("openclaw-a2a serve --state-dir"), "{}", said.out);
+    let printed = restore(backup, state);
+    assert_eq!(printed.code, Some(0), "{}", printed.err);
+    assert!(printed.out.contains("openclaw-a2a serve --state-dir"), "{}", printed.out);
 }
 
 /// Every file below a folder with its bytes. Leaves out what readers of SQLite share, and what

@@ -70,18 +70,18 @@ fn paste(line: &str, folder: &Path, token: Option<&str>) -> String {
     }
     if line.contains("--follow") || line.contains(" serve ") {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let mut text = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut text).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(!said.trim().is_empty(), "{line}: nothing");
-        return said;
+        assert!(!text.trim().is_empty(), "{line}: nothing");
+        return text;
     }
     let output = command.output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && !said.trim().is_empty(), "{line}: {said}");
-    assert!(!said.contains("\"error\"") && !said.contains("\"status\":4"), "{line}: {said}");
-    said
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && !text.trim().is_empty(), "{line}: {text}");
+    assert!(!text.contains("\"error\"") && !text.contains("\"status\":4"), "{line}: {text}");
+    text
 }
 
 fn has_curl() -> bool {
@@ -110,10 +110,10 @@ fn new_server_prints_its_address_and_what_to_try_and_is_quiet_otherwise() {
     ] {
         assert!(server.banner.contains(part), "{part}: {}", server.banner);
     }
-    let said = paste_all(&server.offers(), home.path(), None);
-    assert!(said.iter().any(|said| said.contains("OpenClaw A2A listens on")), "{said:?}");
+    let text = paste_all(&server.offers(), home.path(), None);
+    assert!(text.iter().any(|text| text.contains("OpenClaw A2A listens on")), "{text:?}");
     if has_curl() {
-        assert!(said[0].contains("I know these words"), "{said:?}");
+        assert!(text[0].contains("I know these words"), "{text:?}");
     }
     let (out, err) = server.stop();
     assert_eq!(out.trim(), "Stopped; everything is written.");
@@ -145,9 +145,9 @@ fn a_demo_offers_its_own_lines() {
     let mut server = Said::start(command, "Ask the researcher");
     server.read_on();
     assert!(server.banner.contains("are at work"), "{}", server.banner);
-    let said = paste_all(&server.offers(), home.path(), None);
+    let text = paste_all(&server.offers(), home.path(), None);
     if has_curl() {
-        assert!(said[2].contains("half to even"), "{said:?}");
+        assert!(text[2].contains("half to even"), "{text:?}");
     }
     let (out, err) = server.stop();
     assert_eq!((out.trim(), err.as_str()), ("Stopped; everything is written.", ""));
@@ -169,11 +169,11 @@ fn with_tokens_it_prints_how_to_make_one_and_the_lines_use_it() {
     let mut server = Said::start(command, "Ask the researcher");
     server.read_on();
     let make = server.banner.lines().find(|line| line.contains(" token create ")).unwrap();
-    let said = paste(make.trim(), home.path(), None);
-    let token = said.split_whitespace().find(|word| word.starts_with("oca_")).unwrap();
+    let text = paste(make.trim(), home.path(), None);
+    let token = text.split_whitespace().find(|word| word.starts_with("oca_")).unwrap();
     // A running server looks at the file by itself.
-    let said = paste_all(&server.offers(), home.path(), Some(token));
-    assert!(said.iter().all(|said| !said.contains("unauthorized")), "{said:?}");
+    let text = paste_all(&server.offers(), home.path(), Some(token));
+    assert!(text.iter().all(|text| !text.contains("unauthorized")), "{text:?}");
 }
 
 #[test]
@@ -182,11 +182,11 @@ fn programs_get_json() {
     let mut command = serve(home.path());
     command.args(["--format", "json"]);
     let server = Said::start(command, "{");
-    let said: Value = serde_json::from_str(&server.banner).unwrap();
-    assert!(said["address"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{said}");
-    assert_eq!(said["stateDir"], home.path().to_str().unwrap());
-    assert_eq!(said["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!((&said["created"], &said["demo"]), (&false.into(), &false.into()));
+    let text: Value = serde_json::from_str(&server.banner).unwrap();
+    assert!(text["address"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{text}");
+    assert_eq!(text["stateDir"], home.path().to_str().unwrap());
+    assert_eq!(text["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!((&text["created"], &text["demo"]), (&false.into(), &false.into()));
     let (out, _) = server.stop();
     assert_eq!(out, "{\"stopped\":true}\n");
 }
@@ -206,10 +206,10 @@ fn the_log_on_stderr_is_json_where_that_is_asked_for() {
             std::fs::write(folder.path().join("a2a.toml"), config).unwrap();
         }
         let server = crate::server::Server::start_by(command, folder.path());
-        let said = server.hang_up();
+        let text = server.hang_up();
         assert_eq!(server.terminate().code(), Some(0));
         let lines = crate::server::stderr(folder.path());
-        assert!(lines.lines().count() > 0 && said.contains("reloaded"), "{how}: {lines}");
+        assert!(lines.lines().count() > 0 && text.contains("reloaded"), "{how}: {lines}");
         for line in lines.lines() {
             let line: serde_json::Value =
                 serde_json::from_str(line).unwrap_or_else(|_| panic!("{how}: {line}"));
@@ -220,6 +220,6 @@ fn the_log_on_stderr_is_json_where_that_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = crate::server::serve(folder.path());
     let refused = command.env("OPENCLAW_LOG_FORMAT", "xml").output().unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(refused.status.code() == Some(2) && said.contains("text or json"), "{said}");
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && text.contains("text or json"), "{text}");
 }

@@ -27,10 +27,10 @@ fn bench(folder: &Path, args: &[&str]) -> Said {
 
 /// The result of a run that went well, after looking at what holds for every run.
 fn result(folder: &Path, args: &[&str]) -> Value {
-    let said = bench(folder, &[&["--format", "json"], args].concat());
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-    assert_eq!(said.err, "", "nobody looks at a bar");
-    let result: Value = serde_json::from_str(&said.out).unwrap();
+    let printed = bench(folder, &[&["--format", "json"], args].concat());
+    assert_eq!(printed.code, Some(0), "{}{}", printed.out, printed.err);
+    assert_eq!(printed.err, "", "nobody looks at a bar");
+    let result: Value = serde_json::from_str(&printed.out).unwrap();
     adds_up(&result);
     result
 }
@@ -102,17 +102,21 @@ fn limits_are_kept_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let config = "[limits]\nper_agent_per_minute = 60\nper_pair_per_minute = 60\nburst = 4\n";
     let server = Server::with_config(folder.path(), config);
-    let said = result(folder.path(), &["--count", "60", "--concurrency", "2"]);
-    assert_eq!((&said["accepted"], &said["acknowledged"]), (&json!(60), &json!(60)), "{said}");
-    assert!(said["refused"]["rate_limited"].as_u64() > Some(0), "{said}");
-    assert!(said["agents"].as_u64() > Some(4), "others go on: {said}");
-    let advice = said["advice"].to_string();
+    let printed = result(folder.path(), &["--count", "60", "--concurrency", "2"]);
+    assert_eq!(
+        (&printed["accepted"], &printed["acknowledged"]),
+        (&json!(60), &json!(60)),
+        "{printed}"
+    );
+    assert!(printed["refused"]["rate_limited"].as_u64() > Some(0), "{printed}");
+    assert!(printed["agents"].as_u64() > Some(4), "others go on: {printed}");
+    let advice = printed["advice"].to_string();
     assert!(advice.contains("[limits]") && advice.contains("messages a minute"), "{advice}");
     // All tasks have one caller, so they wait their turn.
-    let said = result(folder.path(), &["tasks", "--count", "6", "--concurrency", "4", "--yes"]);
-    assert_eq!(said["states"], json!({"completed": 6}), "{said}");
-    assert!(said["refused"]["rate_limited"].as_u64() > Some(0), "{said}");
-    assert!(said["advice"].to_string().contains("[limits]"), "{said}");
+    let printed = result(folder.path(), &["tasks", "--count", "6", "--concurrency", "4", "--yes"]);
+    assert_eq!(printed["states"], json!({"completed": 6}), "{printed}");
+    assert!(printed["refused"]["rate_limited"].as_u64() > Some(0), "{printed}");
+    assert!(printed["advice"].to_string().contains("[limits]"), "{printed}");
     assert_eq!(pending(&server), 0);
 }
 
@@ -145,9 +149,13 @@ fn it_ends_by_itself_and_on_ctrl_c_with_what_it_has() {
 fn command_reports_why_it_does_not_run() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |args: &[&str], code, word: &str| {
-        let said = bench(folder.path(), args);
-        assert_eq!(said.code, Some(code), "{args:?}: {}{}", said.out, said.err);
-        assert!(format!("{}{}", said.out, said.err).contains(word), "{args:?}: {}", said.err);
+        let printed = bench(folder.path(), args);
+        assert_eq!(printed.code, Some(code), "{args:?}: {}{}", printed.out, printed.err);
+        assert!(
+            format!("{}{}", printed.out, printed.err).contains(word),
+            "{args:?}: {}",
+            printed.err
+        );
     };
     refused(&[], 2, "no server is running");
     refused(&["--duration", "11m"], 2, "at most 10m");
@@ -167,9 +175,13 @@ fn command_reports_why_it_does_not_run() {
 fn closed_directory_error_explains_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with_config(folder.path(), "[[agents]]\nid = \"tim\"\n");
-    let said = bench(folder.path(), &["--count", "1"]);
-    assert_eq!(said.code, Some(2), "{}", said.out);
-    assert!(said.err.contains("open = true") && said.err.contains("[directory]"), "{}", said.err);
+    let printed = bench(folder.path(), &["--count", "1"]);
+    assert_eq!(printed.code, Some(2), "{}", printed.out);
+    assert!(
+        printed.err.contains("open = true") && printed.err.contains("[directory]"),
+        "{}",
+        printed.err
+    );
     assert!(server.whole_log(10).is_empty());
 }
 
@@ -185,9 +197,9 @@ fn with_tokens_it_speaks_for_its_agents_as_an_operator() {
     };
     let (david, tim) = (create(&["--operator", "david"]), create(&["--agent", "tim"]));
     for args in [vec!["--count", "1"], vec!["--count", "1", "--token", &tim]] {
-        let said = bench(folder.path(), &args);
-        assert_eq!(said.code, Some(2), "{}", said.out);
-        assert!(said.err.contains("operator's token"), "{}", said.err);
+        let printed = bench(folder.path(), &args);
+        assert_eq!(printed.code, Some(2), "{}", printed.out);
+        assert!(printed.err.contains("operator's token"), "{}", printed.err);
     }
     let result = result(folder.path(), &["--count", "3", "--token", &david]);
     assert_eq!(result["acknowledged"], 3);

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::command::{Desk, run};
+use crate::command::{CliFixture, run};
 use crate::server::{id_of, new_id};
 
 /// Flags of each kind, and the payload they make.
@@ -49,14 +49,14 @@ fn kinds(task: &str) -> Vec<(Vec<&str>, Value)> {
 
 #[test]
 fn every_kind_is_sent_from_flags_with_sane_defaults() {
-    let desk = Desk::start();
+    let cli = CliFixture::start();
     let task = new_id();
     for (flags, payload) in kinds(&task) {
         let args = [&["send"], flags.as_slice(), &["--from", "roman", "--to", "tim"]].concat();
-        let receipt = desk.json(&args);
+        let receipt = cli.json(&args);
         assert_eq!(receipt["outcome"], "queued", "{receipt}");
         assert_eq!(receipt["recipients"], json!([{"agentId": "tim", "outcome": "queued"}]));
-        let record = &desk.server.whole_log(100)[0];
+        let record = &cli.server.whole_log(100)[0];
         assert_eq!(
             (&record["messageId"], &record["seq"]),
             (&receipt["messageId"], &receipt["seq"])
@@ -69,8 +69,8 @@ fn every_kind_is_sent_from_flags_with_sane_defaults() {
 
 #[test]
 fn a_task_is_asked_for_answered_and_reviewed_without_repeating_what_is_known() {
-    let desk = Desk::start();
-    let asked = desk.json(&[
+    let cli = CliFixture::start();
+    let asked = cli.json(&[
         "send",
         "task-request",
         "--from",
@@ -93,7 +93,7 @@ fn a_task_is_asked_for_answered_and_reviewed_without_repeating_what_is_known() {
         "a.rs",
     ]);
     let [task, talk] = ["taskId", "correlationId"].map(|key| asked[key].as_str().unwrap());
-    let message = |at: usize| desk.server.whole_log(100)[at]["message"].clone();
+    let message = |at: usize| cli.server.whole_log(100)[at]["message"].clone();
     let request = message(0);
     assert_eq!(
         (&request["priority"], &request["payload"]["taskType"]),
@@ -105,7 +105,7 @@ fn a_task_is_asked_for_answered_and_reviewed_without_repeating_what_is_known() {
     assert_eq!(request["payload"]["acceptanceCriteria"], json!(["It is a number"]));
 
     // To the requester, in the same conversation.
-    let said = desk.text(&[
+    let output = cli.text(&[
         "send",
         "task_response",
         "--from",
@@ -119,8 +119,8 @@ fn a_task_is_asked_for_answered_and_reviewed_without_repeating_what_is_known() {
         "--next-step",
         "Tell them",
     ]);
-    assert!(said.contains("to            roman (queued)"), "{said}");
-    assert!(said.contains(&format!("\nnext: openclaw-a2a log thread {talk}\n")), "{said}");
+    assert!(output.contains("to            roman (queued)"), "{output}");
+    assert!(output.contains(&format!("\nnext: openclaw-a2a log thread {talk}\n")), "{output}");
     let answer = message(0);
     assert_eq!(answer["correlationId"], talk);
     assert_eq!(
@@ -144,7 +144,7 @@ fn a_task_is_asked_for_answered_and_reviewed_without_repeating_what_is_known() {
         "--task",
         task,
     ];
-    assert_eq!(desk.json(&review)["correlationId"], talk);
+    assert_eq!(cli.json(&review)["correlationId"], talk);
     // Back to the author, with what follows from the verdict.
     let verdict = [
         "send",
@@ -164,7 +164,7 @@ fn a_task_is_asked_for_answered_and_reviewed_without_repeating_what_is_known() {
         "--next-task",
         "More",
     ];
-    assert_eq!(desk.json(&verdict)["recipients"][0]["agentId"], "tim");
+    assert_eq!(cli.json(&verdict)["recipients"][0]["agentId"], "tim");
     let payload = message(0)["payload"].clone();
     assert_eq!(payload["nextAction"], "send_back_to_worker");
     assert_eq!(payload["reviewerFixes"], json!([{"file": "b.rs", "description": "Typo"}]));
@@ -176,52 +176,52 @@ fn a_task_is_asked_for_answered_and_reviewed_without_repeating_what_is_known() {
 
 #[test]
 fn a_person_sends_under_a_name_of_its_own_and_is_answered() {
-    let desk = Desk::start();
-    let asked = desk.json(&["send", "task-request", "--to", "tim", "--title", "Count"]);
-    let record = &desk.server.whole_log(100)[0];
+    let cli = CliFixture::start();
+    let asked = cli.json(&["send", "task-request", "--to", "tim", "--title", "Count"]);
+    let record = &cli.server.whole_log(100)[0];
     assert_eq!((&record["by"], &record["via"]), (&json!("operator"), &json!("operator:local")));
     let task = asked["taskId"].as_str().unwrap();
-    desk.json(&["send", "task-response", "--from", "tim", "--task", task, "--action", "completed"]);
-    let waiting = desk.json(&["inbox", "operator"]);
+    cli.json(&["send", "task-response", "--from", "tim", "--task", task, "--action", "completed"]);
+    let waiting = cli.json(&["inbox", "operator"]);
     assert_eq!(waiting["messages"][0]["message"]["payload"]["taskId"], task);
     let body =
         json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Sing"}]}});
     // Only a person gets that name, and it is no agent.
-    assert_eq!(desk.server.send(&crate::server::message("human", "tim", "hi")).status, 403);
-    let names = desk.json(&["agents"])["agents"].as_array().unwrap().clone();
+    assert_eq!(cli.server.send(&crate::server::message("human", "tim", "hi")).status, 403);
+    let names = cli.json(&["agents"])["agents"].as_array().unwrap().clone();
     assert!(!names.iter().any(|agent| agent["agentId"] == "operator"), "{names:?}");
     assert_eq!(
-        desk.server.post("/agents/operator/message:send", body.to_string().as_bytes()).status,
+        cli.server.post("/agents/operator/message:send", body.to_string().as_bytes()).status,
         404
     );
 }
 
 #[test]
 fn answers_to_people_wait_for_them_across_a_restart() {
-    let desk = Desk::with_config("[[agents]]\nid = \"tim\"\n[[agents]]\nid = \"roman\"\n");
-    let asked = desk.json(&["send", "task-request", "--to", "tim", "--title", "Count"]);
+    let cli = CliFixture::with_config("[[agents]]\nid = \"tim\"\n[[agents]]\nid = \"roman\"\n");
+    let asked = cli.json(&["send", "task-request", "--to", "tim", "--title", "Count"]);
     let task = asked["taskId"].as_str().unwrap();
-    desk.json(&["send", "task-response", "--from", "tim", "--task", task, "--action", "accepted"]);
-    let Desk { folder, server } = desk;
+    cli.json(&["send", "task-response", "--from", "tim", "--task", task, "--action", "accepted"]);
+    let CliFixture { folder, server } = cli;
     assert_eq!(server.terminate().code(), Some(0));
-    let desk = Desk { server: crate::server::Server::start(folder.path()), folder };
-    assert_eq!(desk.json(&["inbox", "operator"])["messages"].as_array().unwrap().len(), 1);
-    let taken = desk.json(&["inbox", "operator", "--take", "1"]);
-    desk.json(&["inbox", "operator", "--ack", id_of(&taken["messages"][0])]);
-    assert_eq!(desk.text(&["inbox", "operator"]), "nothing waits for operator\n");
-    let listed = desk.json(&["agents"]);
+    let cli = CliFixture { server: crate::server::Server::start(folder.path()), folder };
+    assert_eq!(cli.json(&["inbox", "operator"])["messages"].as_array().unwrap().len(), 1);
+    let taken = cli.json(&["inbox", "operator", "--take", "1"]);
+    cli.json(&["inbox", "operator", "--ack", id_of(&taken["messages"][0])]);
+    assert_eq!(cli.text(&["inbox", "operator"]), "nothing waits for operator\n");
+    let listed = cli.json(&["agents"]);
     assert_eq!(listed["agents"].as_array().unwrap().len(), 2, "{listed}");
 }
 
 #[test]
 fn a_whole_message_gets_what_it_lacks_and_stays_as_it_was_written() {
-    let desk = Desk::start();
+    let cli = CliFixture::start();
     let payload = r#"{"scope": "org", "topic": "T", "message": "M", "urgency": "fyi"}"#;
     let input = format!("{{\"type\": \"broadcast\", \"payload\": {payload}}}");
     for args in [["send", "-", "--from", "roman"], ["send", "--json", "--from", "roman"]] {
-        let said = desk.run_with(&args, &input);
-        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
-        let message = &desk.server.whole_log(10)[0]["message"];
+        let output = cli.run_with(&args, &input);
+        assert_eq!((output.code, output.err.as_str()), (Some(0), ""), "{}", output.out);
+        let message = &cli.server.whole_log(10)[0]["message"];
         assert_eq!(
             (&message["from"]["agentId"], &message["priority"]),
             (&json!("roman"), &json!("normal"))
@@ -235,41 +235,45 @@ fn a_whole_message_gets_what_it_lacks_and_stays_as_it_was_written() {
         whole[key] = sent[key].clone();
     }
     let twice =
-        [0, 1].map(|_| desk.run_with(&["send", "-", "--format", "json"], &whole.to_string()));
+        [0, 1].map(|_| cli.run_with(&["send", "-", "--format", "json"], &whole.to_string()));
     let outcome = |text: &str| serde_json::from_str::<Value>(text).unwrap()["outcome"].clone();
-    assert_eq!(twice.each_ref().map(|said| said.code), [Some(0), Some(0)]);
-    assert_eq!(twice.map(|said| outcome(&said.out)), [json!("queued"), json!("duplicate")]);
+    assert_eq!(twice.each_ref().map(|output| output.code), [Some(0), Some(0)]);
+    assert_eq!(twice.map(|output| outcome(&output.out)), [json!("queued"), json!("duplicate")]);
     // A duplicate key is not lost on the way.
-    let said = desk.run_with(&["send", "-"], "{\"type\": \"broadcast\", \"type\": \"broadcast\"}");
-    assert!(said.code == Some(1) && said.out.contains("duplicate_key"), "{}", said.out);
-    let said = desk.run_with(&["send", "-", "--from", "tim"], &whole.to_string());
-    assert!(said.code == Some(2) && said.err.contains("leave one of them out"), "{}", said.err);
-    let before = desk.server.whole_log(100).len();
-    let said = desk.run_with(&["send", "-", "--format", "json"], "no message");
-    assert_eq!((said.code, outcome(&said.out)), (Some(1), json!("invalid")));
-    assert_eq!(desk.run_with(&["send", "-"], " ").code, Some(2));
-    assert_eq!(desk.server.whole_log(100).len(), before, "neither was sent");
+    let output = cli.run_with(&["send", "-"], "{\"type\": \"broadcast\", \"type\": \"broadcast\"}");
+    assert!(output.code == Some(1) && output.out.contains("duplicate_key"), "{}", output.out);
+    let output = cli.run_with(&["send", "-", "--from", "tim"], &whole.to_string());
+    assert!(
+        output.code == Some(2) && output.err.contains("leave one of them out"),
+        "{}",
+        output.err
+    );
+    let before = cli.server.whole_log(100).len();
+    let output = cli.run_with(&["send", "-", "--format", "json"], "no message");
+    assert_eq!((output.code, outcome(&output.out)), (Some(1), json!("invalid")));
+    assert_eq!(cli.run_with(&["send", "-"], " ").code, Some(2));
+    assert_eq!(cli.server.whole_log(100).len(), before, "neither was sent");
 }
 
 #[test]
 fn refusal_lists_everything_and_explains_what_to_do() {
-    let desk = Desk::with_config(
+    let cli = CliFixture::with_config(
         "[[access]]\nname = \"no-tasks\"\nallow = false\nkinds = [\"task_request\"]\nfrom = \"roman\"\n",
     );
     let blank = ["send", "status-update", "--to", "tim", "--progress", " ", "--status", "blocked"];
-    let said = desk.run(&blank);
-    assert_eq!((said.code, said.err.as_str()), (Some(1), ""));
+    let output = cli.run(&blank);
+    assert_eq!((output.code, output.err.as_str()), (Some(1), ""));
     for words in [
         "invalid  status_update",
         "/payload/progress  blank: ",
         "/payload/blockedBy  missing: ",
         "next: openclaw-a2a schema status_update",
     ] {
-        assert!(said.out.contains(words), "{}", said.out);
+        assert!(output.out.contains(words), "{}", output.out);
     }
-    let said = desk.run(&[&blank[..], &["--format", "json"]].concat());
-    let receipt: Value = serde_json::from_str(&said.out).unwrap();
-    assert_eq!((said.code, receipt["errors"].as_array().unwrap().len()), (Some(1), 2));
+    let output = cli.run(&[&blank[..], &["--format", "json"]].concat());
+    let receipt: Value = serde_json::from_str(&output.out).unwrap();
+    assert_eq!((output.code, receipt["errors"].as_array().unwrap().len()), (Some(1), 2));
     let task = ["--title", "Count"];
     for (args, words) in [
         (
@@ -279,12 +283,12 @@ fn refusal_lists_everything_and_explains_what_to_do() {
         (["--from", "tim", "--to", "romann"], "did you mean `roman`? Ask"),
         (["--from", "system", "--to", "tim"], "no agent may send under it"),
     ] {
-        let said = desk.run(&[&["send", "task-request"], &args[..], &task].concat());
-        assert_eq!(said.code, Some(1), "{}", said.err);
-        assert!(said.out.contains(words), "{}", said.out);
+        let output = cli.run(&[&["send", "task-request"], &args[..], &task].concat());
+        assert_eq!(output.code, Some(1), "{}", output.err);
+        assert!(output.out.contains(words), "{}", output.out);
     }
     let unknown = new_id();
-    let said = desk.run(&[
+    let output = cli.run(&[
         "send",
         "task-response",
         "--from",
@@ -297,9 +301,9 @@ fn refusal_lists_everything_and_explains_what_to_do() {
         "accepted",
     ]);
     assert!(
-        said.code == Some(1) && said.out.contains(&format!("task show {unknown}")),
+        output.code == Some(1) && output.out.contains(&format!("task show {unknown}")),
         "{}",
-        said.out
+        output.out
     );
     // What cannot be sent at all.
     for (args, words) in [
@@ -309,8 +313,8 @@ fn refusal_lists_everything_and_explains_what_to_do() {
         (vec!["send", "task-request", "--to", "a b", "--title", "x"], "--to"),
         (vec!["send", "task-request", "--to", "tim", "--title", "x", "--deadline", "soon"], "15m"),
     ] {
-        let said = desk.run(&args);
-        assert!(said.code == Some(2) && said.err.contains(words), "{args:?}: {}", said.err);
+        let output = cli.run(&args);
+        assert!(output.code == Some(2) && output.err.contains(words), "{args:?}: {}", output.err);
     }
 }
 
@@ -327,32 +331,32 @@ fn without_a_server_or_a_token_it_prints_how_to_get_one() {
         &["dead-letters", "list"],
     ];
     for args in verbs {
-        let said = run(folder.path(), args, "");
-        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{args:?}");
-        assert!(said.err.contains("openclaw-a2a serve"), "{args:?}: {}", said.err);
+        let output = run(folder.path(), args, "");
+        assert_eq!((output.code, output.out.as_str()), (Some(2), ""), "{args:?}");
+        assert!(output.err.contains("openclaw-a2a serve"), "{args:?}: {}", output.err);
     }
     assert!(!folder.path().join("data").exists(), "looking makes nothing");
 
-    let desk = Desk::start();
+    let cli = CliFixture::start();
     let token = |whose: [&str; 2]| {
-        let made = run(desk.folder.path(), &["token", "create", whose[0], whose[1]], "");
+        let made = run(cli.folder.path(), &["token", "create", whose[0], whose[1]], "");
         made.out.trim().to_owned()
     };
     let (tim, david) = (token(["--agent", "tim"]), token(["--operator", "david"]));
     for args in verbs {
-        let said = desk.run(args);
-        assert_eq!(said.code, Some(2), "{args:?}");
-        assert!(said.err.contains("--token, or in OPENCLAW_TOKEN"), "{args:?}: {}", said.err);
+        let output = cli.run(args);
+        assert_eq!(output.code, Some(2), "{args:?}");
+        assert!(output.err.contains("--token, or in OPENCLAW_TOKEN"), "{args:?}: {}", output.err);
     }
-    let as_tim = desk.run(&["dead-letters", "list", "--token", &tim]);
+    let as_tim = cli.run(&["dead-letters", "list", "--token", &tim]);
     assert!(as_tim.code == Some(2) && as_tim.err.contains("operator's token"), "{}", as_tim.err);
     // An agent's token is that agent's; a person's is marked where it speaks for an agent.
-    let refused = desk.run(&[&send[..], &["--token", &tim]].concat());
+    let refused = cli.run(&[&send[..], &["--token", &tim]].concat());
     assert!(refused.code == Some(1) && refused.out.contains("You are `tim`"), "{}", refused.out);
-    desk.json(&[&send[..], &["--from", "tim", "--token", &tim]].concat());
-    desk.json(&[&send[..], &["--token", &david]].concat());
-    desk.json(&[&send[..], &["--from", "roman", "--token", &david]].concat());
-    let log = desk.server.client().bearing(&david).whole_log(10);
+    cli.json(&[&send[..], &["--from", "tim", "--token", &tim]].concat());
+    cli.json(&[&send[..], &["--token", &david]].concat());
+    cli.json(&[&send[..], &["--from", "roman", "--token", &david]].concat());
+    let log = cli.server.client().bearing(&david).whole_log(10);
     let who = |at: usize| (log[at]["by"].clone(), log[at]["via"].clone());
     assert_eq!(who(0), (json!("roman"), json!("operator:david")));
     assert_eq!(who(1), (json!("operator"), json!("operator:david")));

@@ -10,12 +10,12 @@ use crate::openclaw_a2a;
 use crate::server::Server;
 
 /// A server, its folder, and commands that find it there.
-pub(crate) struct Desk {
+pub(crate) struct CliFixture {
     pub(crate) folder: TempDir,
     pub(crate) server: Server,
 }
 
-impl Desk {
+impl CliFixture {
     /// With tim and roman known to a server of this configuration.
     pub(crate) fn with_config(config: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -42,10 +42,15 @@ impl Desk {
     /// What it wrote, which must be the answer yes.
     #[track_caller]
     pub(crate) fn text(&self, args: &[&str]) -> String {
-        let said = self.run(args);
-        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{args:?}: {}", said.out);
-        assert!(!said.out.contains('\u{1b}'), "colours are for terminals: {}", said.out);
-        said.out
+        let printed = self.run(args);
+        assert_eq!(
+            (printed.code, printed.err.as_str()),
+            (Some(0), ""),
+            "{args:?}: {}",
+            printed.out
+        );
+        assert!(!printed.out.contains('\u{1b}'), "colours are for terminals: {}", printed.out);
+        printed.out
     }
 
     /// The same as one document.
@@ -65,10 +70,15 @@ impl Desk {
 
     /// That the answer is no: nothing but `words` beside the output, and code 1.
     #[track_caller]
-    pub(crate) fn says_no(&self, args: &[&str], words: &str) {
-        let said = self.run(args);
-        assert_eq!((said.code, said.out.as_str()), (Some(1), ""), "{args:?}: {}", said.err);
-        assert!(said.err.contains(words), "{args:?}: {}", said.err);
+    pub(crate) fn fails_with(&self, args: &[&str], words: &str) {
+        let printed = self.run(args);
+        assert_eq!(
+            (printed.code, printed.out.as_str()),
+            (Some(1), ""),
+            "{args:?}: {}",
+            printed.err
+        );
+        assert!(printed.err.contains(words), "{args:?}: {}", printed.err);
     }
 }
 

@@ -41,7 +41,7 @@ fn check_reports_ok_and_what_is_in_force() {
     let variables = [("OPENCLAW_A2A_LIMITS_INBOX", "5"), ("OPENCLAW_LOG", "info")];
     let good = config(folder.path(), &["check"], &variables);
     assert_eq!(good.status.code(), Some(0), "{good:?}");
-    let said = text(&good);
+    let printed = text(&good);
     let file = folder.path().join("a2a.toml");
     for line in [
         format!("{}: OK", file.display()),
@@ -50,14 +50,14 @@ fn check_reports_ok_and_what_is_in_force() {
         format!("  agents.0 = an entry  # file {}:6", file.display()),
         "  limits.inbox = 5  # environment OPENCLAW_A2A_LIMITS_INBOX".to_owned(),
     ] {
-        assert!(said.lines().any(|said| said == line), "{line} in\n{said}");
+        assert!(printed.lines().any(|printed| printed == line), "{line} in\n{printed}");
     }
     let good = config(folder.path(), &["check", "--format", "json"], &variables);
-    let said: Value = serde_json::from_slice(&good.stdout).unwrap();
-    assert_eq!((&said["ok"], &said["problems"]), (&json!(true), &json!([])));
+    let printed: Value = serde_json::from_slice(&good.stdout).unwrap();
+    assert_eq!((&printed["ok"], &printed["problems"]), (&json!(true), &json!([])));
     let origin = json!({"from": "environment", "variable": "OPENCLAW_A2A_LIMITS_INBOX"});
     let inbox = json!({"key": "limits.inbox", "value": 5, "origin": origin});
-    assert!(said["set"].as_array().unwrap().contains(&inbox), "{said}");
+    assert!(printed["set"].as_array().unwrap().contains(&inbox), "{printed}");
 }
 
 #[test]
@@ -69,9 +69,9 @@ fn check_reports_every_problem_with_its_line_and_what_was_meant() {
     let variables = [("OPENCLAW_A2A_LIMITS_BRUST", "1"), ("OPENCLAW_A2A_AGENTS", "[]")];
     let refused = config(folder.path(), &["check"], &variables);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    let said = text(&refused);
+    let printed = text(&refused);
     let file = folder.path().join("a2a.toml").display().to_string();
-    let lines: Vec<_> = said.lines().collect();
+    let lines: Vec<_> = printed.lines().collect();
     for (line, expected) in lines.iter().zip([
         format!("{file}:2: unknown key `per_agent_per_minut` in [limits]; did you mean `per_agent_per_minute`?"),
         format!("{file}:3: [limits] burst = \"many\": "),
@@ -82,11 +82,15 @@ fn check_reports_every_problem_with_its_line_and_what_was_meant() {
     ]) {
         assert!(line.starts_with(&expected), "{line}\n{expected}");
     }
-    assert_eq!(lines.len(), 6, "{said}");
+    assert_eq!(lines.len(), 6, "{printed}");
     let refused = config(folder.path(), &["check", "--format", "json"], &variables);
-    let said: Value = serde_json::from_slice(&refused.stdout).unwrap();
-    assert_eq!((&said["ok"], &said["problems"][0]["line"]), (&json!(false), &json!(2)), "{said}");
-    assert_eq!(said["problems"][5]["variable"], "OPENCLAW_A2A_LIMITS_BRUST");
+    let printed: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!(
+        (&printed["ok"], &printed["problems"][0]["line"]),
+        (&json!(false), &json!(2)),
+        "{printed}"
+    );
+    assert_eq!(printed["problems"][5]["variable"], "OPENCLAW_A2A_LIMITS_BRUST");
 
     // The files it names are checked once nothing else is wrong; a server reports the same.
     write(folder.path(), "[http.tls]\ncert = \"nowhere.pem\"\nkey = \"nowhere.pem\"\n");
@@ -104,11 +108,11 @@ fn server_with_problems_does_not_start_and_lists_them_all() {
     write(folder.path(), "[limits]\nbrust = 1\n[breaker]\nrounds = 0\n");
     let output = serve(folder.path()).env("OPENCLAW_A2A_X", "1").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
+    let printed = String::from_utf8(output.stderr).unwrap();
     for words in
         ["a2a.toml:2: unknown key `brust`", "a2a.toml:4: [breaker] rounds", "OPENCLAW_A2A_X"]
     {
-        assert!(said.contains(words), "{said}");
+        assert!(printed.contains(words), "{printed}");
     }
 }
 
@@ -138,7 +142,7 @@ fn show_is_a_configuration_that_means_the_same() {
         }
     );
 
-    let told = text(&show(&["--origin"]));
+    let answered = text(&show(&["--origin"]));
     let path = folder.path().join("a2a.toml");
     for line in [
         format!("burst = 30  # file {}:2", path.display()),
@@ -147,14 +151,14 @@ fn show_is_a_configuration_that_means_the_same() {
         format!("[[agents]]  # file {}:3", path.display()),
         "# url is not set: as each caller names it".to_owned(),
     ] {
-        assert!(told.lines().any(|told| told == line), "{line} in\n{told}");
+        assert!(answered.lines().any(|answered| answered == line), "{line} in\n{answered}");
     }
     for key in sections().iter().filter(|section| !section.is_list).flat_map(|s| &s.keys) {
         let says = |line: &str| {
             line.starts_with(&format!("{} = ", key.name))
                 || line.starts_with(&format!("# {} is", key.name))
         };
-        assert!(told.lines().any(says), "{} in\n{told}", key.path());
+        assert!(answered.lines().any(says), "{} in\n{answered}", key.path());
     }
 
     let json: Value = serde_json::from_slice(&show(&["--format", "json"]).stdout).unwrap();

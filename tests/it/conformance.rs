@@ -45,9 +45,9 @@ fn a_kit_may_use_its_ids_again() {
     let done = send(&server, "tck-complete-task-1", "four", Some(id));
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED");
     let history = done["history"].as_array().unwrap();
-    let said = history.iter().filter(|message| message["role"] == "ROLE_USER");
-    let said: Vec<&str> = said.map(|m| m["parts"][0]["text"].as_str().unwrap()).collect();
-    assert_eq!(said, ["two", "three", "four"]);
+    let output = history.iter().filter(|message| message["role"] == "ROLE_USER");
+    let output: Vec<&str> = output.map(|m| m["parts"][0]["text"].as_str().unwrap()).collect();
+    assert_eq!(output, ["two", "three", "four"]);
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn a_version_that_is_switched_off_is_neither_offered_nor_served() {
     let old = call(&server, "/a2a", "tasks/get", &json!({"id": "1"}));
     assert_eq!(old.body["error"]["code"], -32009);
     assert_eq!(server.get("/v1/tasks").status, 400);
-    let said = server.with("a2a-version", "0.3");
-    assert_eq!(call(&said, "/a2a", "ListTasks", &json!({})).body["error"]["code"], -32009);
+    let output = server.with("a2a-version", "0.3");
+    assert_eq!(call(&output, "/a2a", "ListTasks", &json!({})).body["error"]["code"], -32009);
     let new = call(&server, "/a2a", "ListTasks", &json!({}));
     assert_eq!(new.body["result"]["totalSize"], 0);
     assert_eq!(server.get("/tasks").status, 200);
@@ -110,14 +110,14 @@ fn card_has_its_time_of_change() {
 #[test]
 fn old_client_gets_the_reason_in_the_stream() {
     let (_folder, server) = started("");
-    let nobody = json!({"id": "01900000-0000-7000-8000-000000000000"});
+    let unknown = json!({"id": "01900000-0000-7000-8000-000000000000"});
     let events = server.with("accept", "text/event-stream");
-    let answer = call(&events, "/a2a", "tasks/resubscribe", &nobody);
+    let answer = call(&events, "/a2a", "tasks/resubscribe", &unknown);
     assert_eq!((answer.status, answer.content_type.as_str()), (200, "text/event-stream"));
     // Clients of 1.0 read both; those who do not ask for a stream get none.
-    let answer = call(&events, "/a2a", "SubscribeToTask", &nobody);
+    let answer = call(&events, "/a2a", "SubscribeToTask", &unknown);
     assert_eq!(answer.body["error"]["code"], -32001);
-    let answer = call(&server, "/a2a", "tasks/resubscribe", &nobody);
+    let answer = call(&server, "/a2a", "tasks/resubscribe", &unknown);
     assert_eq!(answer.body["error"]["code"], -32001);
 }
 

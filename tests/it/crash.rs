@@ -122,7 +122,13 @@ fn open(book: Shared<'_>) -> MutexGuard<'_, Book> {
 }
 
 /// Sends until the server is gone.
-fn send_on(client: &Client, name: &str, book: Shared<'_>, told: &Sender<()>, mut random: Random) {
+fn send_on(
+    client: &Client,
+    name: &str,
+    book: Shared<'_>,
+    reported: &Sender<()>,
+    mut random: Random,
+) {
     for _ in 0..MOST_ANSWERS * 10 {
         let sent = next_message(name, &mut open(book), &mut random);
         let Ok(answer) = client.try_send(&sent) else { return };
@@ -146,7 +152,7 @@ fn send_on(client: &Client, name: &str, book: Shared<'_>, told: &Sender<()>, mut
         assert!(seq.is_some(), "{answer:?}");
         book.unanswered.remove(name);
         // No receiver is left once the round is over.
-        let _ = told.send(());
+        let _ = reported.send(());
     }
     panic!("the round has no end");
 }
@@ -182,7 +188,7 @@ fn receive_on(
     client: &Client,
     name: &str,
     book: Shared<'_>,
-    told: &Sender<()>,
+    reported: &Sender<()>,
     mut random: Random,
 ) {
     for _ in 0..MOST_ANSWERS * 10 {
@@ -196,7 +202,7 @@ fn receive_on(
         for delivery in taken {
             note_hand_out(name, delivery, &mut open(book));
         }
-        let _ = told.send(());
+        let _ = reported.send(());
         for delivery in taken {
             let verb = match random.below(100) {
                 0..75 => "ack",
@@ -212,7 +218,7 @@ fn receive_on(
                 let done = (name.to_owned(), id_of(delivery).to_owned());
                 open(book).acknowledged.insert(done);
             }
-            let _ = told.send(());
+            let _ = reported.send(());
         }
     }
     panic!("the round has no end");
@@ -254,16 +260,18 @@ fn round(folder: &Path, number: usize, book: Shared<'_>, random: &mut Random) ->
     let newcomer = format!("new-{number}");
     let senders = SENDERS.into_iter().chain([newcomer.as_str()]);
     std::thread::scope(|scope| {
-        let (told, answered) = std::sync::mpsc::channel();
+        let (reported, answered) = std::sync::mpsc::channel();
         for name in senders {
-            let (client, told, random) = (server.client(), told.clone(), Random(random.next()));
-            scope.spawn(move || send_on(&client, name, book, &told, random));
+            let (client, reported, random) =
+                (server.client(), reported.clone(), Random(random.next()));
+            scope.spawn(move || send_on(&client, name, book, &reported, random));
         }
         for name in RECIPIENTS {
-            let (client, told, random) = (server.client(), told.clone(), Random(random.next()));
-            scope.spawn(move || receive_on(&client, name, book, &told, random));
+            let (client, reported, random) =
+                (server.client(), reported.clone(), Random(random.next()));
+            scope.spawn(move || receive_on(&client, name, book, &reported, random));
         }
-        drop(told);
+        drop(reported);
         for _ in 0..answers {
             // All of them gone before their time: the scope has the reason.
             if answered.recv().is_err() {
@@ -333,9 +341,9 @@ fn no_promise_is_broken_however_often_the_server_is_killed() {
     nothing_was_handed_out_after_its_acknowledgement(&log);
     assert_eq!(server.terminate().code(), Some(0));
     the_files_are_whole(folder.path(), &log);
-    let said = stderr(folder.path());
+    let output = stderr(folder.path());
     let bad: Vec<_> =
-        said.lines().filter(|l| l.contains("ERROR") || l.contains("panicked")).collect();
+        output.lines().filter(|l| l.contains("ERROR") || l.contains("panicked")).collect();
     assert!(bad.is_empty(), "{bad:#?}");
     let count = |seq: bool| book.sent.values().filter(|sent| sent.seq.is_some() == seq).count();
     println!(

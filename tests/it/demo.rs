@@ -130,9 +130,9 @@ fn newest(server: &Server) -> u64 {
 /// Watches an objective to its end; it is completed.
 fn completed(folder: &Path, objective: &str) -> String {
     let watched = program(folder, &["objective", "show", objective, "--watch"]).output().unwrap();
-    let said = String::from_utf8(watched.stdout).unwrap();
-    assert!(watched.status.success(), "{said}");
-    said
+    let printed = String::from_utf8(watched.stdout).unwrap();
+    assert!(watched.status.success(), "{printed}");
+    printed
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn a_round_shows_everything_and_nothing_goes_wrong_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let server = with_demo(folder.path());
     let seen = a_round(folder.path(), 0);
-    let said = completed(folder.path(), seen.objective.as_ref().unwrap());
-    assert!(said.contains("Proofread the release notes"), "{said}");
+    let printed = completed(folder.path(), seen.objective.as_ref().unwrap());
+    assert!(printed.contains("Proofread the release notes"), "{printed}");
     let tree = program(folder.path(), &["objective", "list"]).output().unwrap();
     let tree = String::from_utf8(tree.stdout).unwrap();
     assert!(tree.contains("completed") && tree.contains("2/2"), "{tree}");
@@ -229,8 +229,8 @@ fn a_name_that_is_taken_is_refused_before_anything_happens() {
     let mut command = serve(folder.path());
     let output = command.arg("--demo").output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("`worker`") && said.contains("--state-dir"), "{said}");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(printed.contains("`worker`") && printed.contains("--state-dir"), "{printed}");
     assert!(!folder.path().join("a2a-log").exists());
 }
 
@@ -262,7 +262,7 @@ async fn played(folder: &Path, rates: RateSettings, rounds: u32) -> (Side, TaskC
 }
 
 /// Every message in the log: from, to (if it is one agent), line.
-fn said(folder: &Path) -> Vec<(String, Option<String>, Value)> {
+fn printed(folder: &Path) -> Vec<(String, Option<String>, Value)> {
     let mut all = Vec::new();
     for file in std::fs::read_dir(folder.join("a2a-log")).unwrap() {
         for line in std::fs::read_to_string(file.unwrap().path()).unwrap().lines() {
@@ -293,7 +293,7 @@ async fn all_rounds_pass_the_breaker_and_half_of_the_limits() {
 
     let (mut agents, mut pairs) = (BTreeMap::new(), BTreeMap::new());
     let mut rests = false;
-    for (from, to, line) in said(folder.path()) {
+    for (from, to, line) in printed(folder.path()) {
         rests |= line["message"]["payload"]["topic"] == "the demo rests";
         *agents.entry(from.clone()).or_insert(0_u64) += 1;
         *pairs.entry((from, to)).or_insert(0_u64) += 1;
@@ -317,7 +317,8 @@ async fn the_first_round_fits_the_usual_limits_at_once() {
     let (side, _) = played(folder.path(), RateSettings::default(), 1).await;
     assert_eq!(side.bus.system().stats().refused(), 0);
     side.stop().await;
-    let kinds = said(folder.path()).into_iter().map(|(.., line)| line["message"]["type"].clone());
+    let kinds =
+        printed(folder.path()).into_iter().map(|(.., line)| line["message"]["type"].clone());
     let kinds: BTreeSet<String> = kinds.map(|kind| kind.as_str().unwrap().to_owned()).collect();
     assert_eq!(kinds.len(), 7, "{kinds:?}");
 }

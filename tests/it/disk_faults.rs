@@ -152,8 +152,8 @@ async fn while_a_commit_hangs_nothing_gets_a_receipt() {
     bus.system.pull(tim(), 1, Duration::ZERO).await.unwrap(); // tim joins
     let (first, second) = (message(), message());
     let (waits, begun) = sync_channel(1);
-    let (sign, goes_on) = channel();
-    *bus.fate.hold_up.lock().unwrap() = Some((first.message_id, waits, goes_on));
+    let (sign, resume) = channel();
+    *bus.fate.hold_up.lock().unwrap() = Some((first.message_id, waits, resume));
     let mut both = Box::pin(async { tokio::join!(send(&bus, &first), send(&bus, &second)) });
     let hangs = async { tokio::task::block_in_place(|| begun.recv_timeout(SOON)).unwrap() };
     let Body::TaskRequest(body) = &second.body else { panic!("{second:?}") };
@@ -187,8 +187,8 @@ async fn task_cancelled_before_its_commit_is_never_delivered() {
     let Body::TaskRequest(body) = &request.body else { panic!("{request:?}") };
     let task = body.task_id;
     let (waits, begun) = sync_channel(1);
-    let (sign, goes_on) = channel();
-    *bus.fate.hold_up.lock().unwrap() = Some((request.message_id, waits, goes_on));
+    let (sign, resume) = channel();
+    *bus.fate.hold_up.lock().unwrap() = Some((request.message_id, waits, resume));
     let sent = send(&bus, &request);
     let called_off = async {
         tokio::task::block_in_place(|| begun.recv_timeout(SOON)).unwrap();
@@ -213,14 +213,14 @@ async fn task_cancelled_before_its_commit_is_never_delivered() {
     // The only place in the inbox is free, and nothing comes before what is sent now.
     let next = message();
     assert_eq!(send(&bus, &next).await, Outcome::Queued);
-    let heard = bus.system.pull(tim(), 10, Duration::from_secs(10)).await.unwrap();
-    let heard: Vec<_> = heard.iter().map(|delivery| delivery.message.message_id).collect();
-    assert_eq!(heard, [next.message_id]);
+    let received = bus.system.pull(tim(), 10, Duration::from_secs(10)).await.unwrap();
+    let received: Vec<_> = received.iter().map(|delivery| delivery.message.message_id).collect();
+    assert_eq!(received, [next.message_id]);
     bus.stop().await;
     // Nor after a restart.
     let bus = UnreliableBus::start(folder.path(), limit_of_one);
-    let heard = bus.system.pull(tim(), 10, Duration::from_secs(10)).await.unwrap();
-    let heard: Vec<_> = heard.iter().map(|delivery| delivery.message.message_id).collect();
-    assert_eq!(heard, [next.message_id]);
+    let received = bus.system.pull(tim(), 10, Duration::from_secs(10)).await.unwrap();
+    let received: Vec<_> = received.iter().map(|delivery| delivery.message.message_id).collect();
+    assert_eq!(received, [next.message_id]);
     bus.stop().await;
 }

@@ -32,8 +32,8 @@ fn doctor(folder: &Path, args: &[&str]) -> Said {
 
 /// Every check by its name and state, after looking at what holds for all of them.
 fn checks(folder: &Path, args: &[&str]) -> (bool, BTreeMap<(String, String), Value>) {
-    let said = doctor(folder, &[&["--format", "json"], args].concat());
-    let report: Value = serde_json::from_str(&said.out).unwrap();
+    let printed = doctor(folder, &[&["--format", "json"], args].concat());
+    let report: Value = serde_json::from_str(&printed.out).unwrap();
     let word = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
     let checks = report["checks"].as_array().unwrap();
     for check in checks {
@@ -41,14 +41,14 @@ fn checks(folder: &Path, args: &[&str]) -> (bool, BTreeMap<(String, String), Val
         assert_eq!(check["next"].is_null(), check["state"] == "ok", "{check}");
     }
     let is_ok = !checks.iter().any(|check| check["state"] == "problem");
-    assert_eq!((&report["ok"], said.code), (&json!(is_ok), Some(if is_ok { 0 } else { 1 })));
+    assert_eq!((&report["ok"], printed.code), (&json!(is_ok), Some(if is_ok { 0 } else { 1 })));
     let named = |check: &Value| ((word(check, "name"), word(check, "state")), check.clone());
     (is_ok, checks.iter().map(named).collect())
 }
 
 /// The sentence of a check that is in this state.
 #[track_caller]
-fn said(found: &BTreeMap<(String, String), Value>, name: &str, state: &str) -> String {
+fn printed(found: &BTreeMap<(String, String), Value>, name: &str, state: &str) -> String {
     let check = found.get(&(name.to_owned(), state.to_owned()));
     let check = check.unwrap_or_else(|| panic!("{name} is not {state}: {found:#?}"));
     format!("{} {}", check["detail"].as_str().unwrap(), check["next"].as_str().unwrap_or_default())
@@ -109,7 +109,7 @@ fn a_new_folder_is_all_right_and_is_not_made() {
     let args = ["--config", config.to_str().unwrap()];
     let (is_ok, found) = checks(&state, &args);
     assert!(is_ok && others(&found).is_empty(), "{found:#?}");
-    assert!(said(&found, "state", "ok").contains("does not exist yet"));
+    assert!(printed(&found, "state", "ok").contains("does not exist yet"));
     assert!(!state.exists());
 }
 
@@ -129,8 +129,8 @@ fn a_folder_at_rest_is_looked_at_and_left_as_it_is() {
         ("clock", "after the newest record"),
         ("leftovers", "nothing"),
     ] {
-        let said = said(&found, name, "ok");
-        assert!(said.contains(word), "{name}: {said}");
+        let printed = printed(&found, name, "ok");
+        assert!(printed.contains(word), "{name}: {printed}");
     }
     assert_eq!(contents(folder.path()), before);
     let text = doctor(folder.path(), &["--quick"]);
@@ -157,16 +157,16 @@ fn running_server_reports_what_waits_for_a_person() {
         ("circuits", "none"),
         ("waiting", "no task"),
     ] {
-        let said = said(&found, name, "ok");
-        assert!(said.contains(word), "{name}: {said}");
+        let printed = printed(&found, name, "ok");
+        assert!(printed.contains(word), "{name}: {printed}");
     }
     let taken = server.inbox("tim", "");
     assert_eq!(server.settle("tim", id_of(&taken[0]), "nack").status, 200);
     server.post(&format!("/bus/circuits/correlation:{}/trip", new_id()), b"");
     let (is_ok, found) = checks(folder.path(), &[]);
     assert!(is_ok, "{found:#?}");
-    assert!(said(&found, "dead-letters", "warning").contains("1 messages were given up"));
-    assert!(said(&found, "circuits", "warning").contains("1 conversations are stopped"));
+    assert!(printed(&found, "dead-letters", "warning").contains("1 messages were given up"));
+    assert!(printed(&found, "circuits", "warning").contains("1 conversations are stopped"));
 }
 
 #[test]
@@ -178,8 +178,8 @@ fn a_server_that_was_killed_leaves_a_stale_address() {
     server.kill();
     let (is_ok, found) = checks(folder.path(), &[]);
     assert!(is_ok, "{found:#?}");
-    let said = said(&found, "address", "warning");
-    assert!(said.contains("did not stop cleanly") && said.contains("serve"), "{said}");
+    let printed = printed(&found, "address", "warning");
+    assert!(printed.contains("did not stop cleanly") && printed.contains("serve"), "{printed}");
     assert!(folder.path().join("a2a.addr").exists());
 }
 
@@ -191,17 +191,17 @@ fn a_changed_line_is_a_problem_with_a_server_and_without_one() {
     let changed = whole.replacen("number 2", "nomber 2", 1);
     assert_ne!(changed, whole);
     std::fs::write(&day, &changed).unwrap();
-    let told = |who: &str| {
+    let answered = |who: &str| {
         let (_, found) = checks(folder.path(), &[]);
-        let said = said(&found, "chain", "problem");
-        assert!(said.contains("was changed") && said.contains("copy"), "{who}: {said}");
+        let printed = printed(&found, "chain", "problem");
+        assert!(printed.contains("was changed") && printed.contains("copy"), "{who}: {printed}");
         assert!(checks(folder.path(), &["--quick"]).0, "{who}");
     };
-    told("without a server");
+    answered("without a server");
     std::fs::write(&day, &whole).unwrap();
     let _server = Server::start(folder.path());
     std::fs::write(&day, &changed).unwrap();
-    told("with a server");
+    answered("with a server");
 }
 
 #[test]
@@ -220,10 +220,10 @@ fn a_bad_configuration_hides_nothing_else() {
         std::fs::write(&file, text).unwrap();
         let (is_ok, found) = checks(folder.path(), &[]);
         assert!(!is_ok);
-        let config = said(&found, "config", "problem");
+        let config = printed(&found, "config", "problem");
         assert!(config.contains(word) && config.contains("a2a.toml"), "{config}");
-        said(&found, "tasks", "ok");
-        said(&found, "chain", "ok");
+        printed(&found, "tasks", "ok");
+        printed(&found, "chain", "ok");
     }
 }
 
@@ -238,8 +238,8 @@ fn rights_of_others_on_the_token_file_are_reported() {
         std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
         let (is_ok, found) = checks(folder.path(), &[]);
         assert_eq!(is_ok, state != "problem");
-        let said = said(&found, "permissions", state);
-        assert!(state == "ok" || said.contains("chmod 600"), "{said}");
+        let printed = printed(&found, "permissions", state);
+        assert!(state == "ok" || printed.contains("chmod 600"), "{printed}");
         assert!(!doctor(folder.path(), &[]).out.contains(token.trim()));
     }
 }
@@ -255,8 +255,11 @@ fn a_newer_schema_is_a_problem() {
     bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
     std::fs::write(&file, bytes).unwrap();
     let (is_ok, found) = checks(folder.path(), &[]);
-    let said = said(&found, "tasks", "problem");
-    assert!(!is_ok && said.contains("schema 99") && said.contains("newer version"), "{said}");
+    let printed = printed(&found, "tasks", "problem");
+    assert!(
+        !is_ok && printed.contains("schema 99") && printed.contains("newer version"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -268,16 +271,16 @@ fn port_owner_is_named() {
     std::fs::write(folder.path().join("a2a.toml"), config).unwrap();
     // It accepts nothing, and the check does not wait long for it.
     let (is_ok, found) = checks(folder.path(), &[]);
-    let said = said(&found, "port", "problem");
-    assert!(!is_ok && said.contains(&address.to_string()), "{said}");
+    let printed = printed(&found, "port", "problem");
+    assert!(!is_ok && printed.contains(&address.to_string()), "{printed}");
     if Path::new("/proc/net/tcp").exists() {
-        assert!(said.contains(&format!("process {}", std::process::id())), "{said}");
+        assert!(printed.contains(&format!("process {}", std::process::id())), "{printed}");
     }
     drop(taken);
     assert!(checks(folder.path(), &[]).0);
     std::fs::write(folder.path().join("a2a.toml"), "[http]\nlisten = \"0.0.0.0:0\"\n").unwrap();
     let (_, found) = checks(folder.path(), &[]);
-    assert!(self::said(&found, "port", "problem").contains("no tokens"));
+    assert!(self::printed(&found, "port", "problem").contains("no tokens"));
 }
 
 #[test]
@@ -289,8 +292,8 @@ fn with_tokens_an_operator_sees_everything_and_others_learn_how() {
     let (is_ok, found) = checks(folder.path(), &[]);
     assert!(is_ok, "{found:#?}");
     for name in ["chain", "dead-letters", "circuits"] {
-        let said = said(&found, name, "warning");
-        assert!(said.contains("--token"), "{name}: {said}");
+        let printed = printed(&found, name, "warning");
+        assert!(printed.contains("--token"), "{name}: {printed}");
     }
     let (_, found) = checks(folder.path(), &["--token", token.trim()]);
     assert!(others(&found).is_empty(), "{found:#?}");
@@ -303,8 +306,8 @@ fn leftover_files_are_listed() {
     std::fs::write(folder.path().join("a2a-log/torn-2026-02-21.bin"), "x").unwrap();
     std::fs::write(folder.path().join("data/a2a-tasks.db.bak"), "x").unwrap();
     let (is_ok, found) = checks(folder.path(), &[]);
-    let said = said(&found, "leftovers", "warning");
-    assert!(is_ok && said.contains("torn-2026-02-21.bin, a2a-tasks.db.bak"), "{said}");
+    let printed = printed(&found, "leftovers", "warning");
+    assert!(is_ok && printed.contains("torn-2026-02-21.bin, a2a-tasks.db.bak"), "{printed}");
     let text = doctor(folder.path(), &[]).out;
     assert!(
         text.lines().any(|line| line.trim_start().starts_with("→ when nobody needs")),
@@ -320,10 +323,10 @@ fn batches_that_are_not_in_the_log_are_named() {
     assert!(!found.keys().any(|(name, _)| name == "left-out"));
     std::fs::write(folder.path().join("data/a2a-wal-0.bin.kept-1"), "x").unwrap();
     let (is_ok, found) = checks(folder.path(), &[]);
-    let said = said(&found, "left-out", "warning");
+    let printed = printed(&found, "left-out", "warning");
     assert!(
-        is_ok && said.contains("a2a-wal-0.bin.kept-1") && said.contains("docs/log.md"),
-        "{said}"
+        is_ok && printed.contains("a2a-wal-0.bin.kept-1") && printed.contains("docs/log.md"),
+        "{printed}"
     );
 }
 

@@ -44,12 +44,12 @@ fn noise(bytes: usize) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     // Each call begins elsewhere; what follows is a linear congruence.
     let mut state = uuid::Uuid::now_v7().as_u128() as u64 | 1;
-    let letters = std::iter::repeat_with(|| {
+    let deliveries = std::iter::repeat_with(|| {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         char::from(LETTERS[(state >> 58) as usize])
     });
-    letters.take(bytes).collect()
+    deliveries.take(bytes).collect()
 }
 
 /// A journal whose days before today fill the index with some megabytes.
@@ -132,10 +132,10 @@ fn an_index_whose_disk_was_full_catches_up_by_itself() {
     assert!(doctor.contains("index cannot be written"), "{doctor}");
     limit(&server, None);
     until("the index is written again", || !degraded(&server));
-    let said = stderr(folder.path());
-    let outages = said.lines().filter(|line| line.contains("the index cannot be written"));
-    assert_eq!(outages.count(), 1, "{said}");
-    assert!(!said.contains("sled::"), "{said}");
+    let text = stderr(folder.path());
+    let outages = text.lines().filter(|line| line.contains("the index cannot be written"));
+    assert_eq!(outages.count(), 1, "{text}");
+    assert!(!text.contains("sled::"), "{text}");
     server.accepted(&message("ann", "tim", "afterwards"));
     let (all, today) = (server.whole_log(50), sent + 2);
     let accepted = all.iter().filter(|record| record["outcome"] != "invalid").count();
@@ -145,8 +145,8 @@ fn an_index_whose_disk_was_full_catches_up_by_itself() {
     let server = Server::start(folder.path());
     assert_eq!(server.whole_log(50).len(), 40 + today);
     assert!(server.terminate().success());
-    let said = stderr(folder.path());
-    assert!(!said.contains("does not fit the log"), "{said}");
+    let text = stderr(folder.path());
+    assert!(!text.contains("does not fit the log"), "{text}");
 }
 
 #[test]
@@ -162,14 +162,14 @@ fn server_that_stops_on_a_full_disk_reports_what_was_not_written() {
     // The registration is on record, and is not written again.
     server.get("/bus/agents/newcomer/inbox");
     until("it is noticed", || server.get("/readyz").status == 503);
-    let (status, said) = server.terminate_and_read();
-    assert_eq!(status.code(), Some(1), "{said}");
-    assert!(!said.contains("everything is written"), "{said}");
-    assert!(said.contains("the disk did not take"), "{said}");
+    let (status, text) = server.terminate_and_read();
+    assert_eq!(status.code(), Some(1), "{text}");
+    assert!(!text.contains("everything is written"), "{text}");
+    assert!(text.contains("the disk did not take"), "{text}");
     let server = Server::start(folder.path());
     assert_eq!(server.inbox("tim", "limit=50").len(), 20, "what was accepted is kept");
-    let (status, said) = server.terminate_and_read();
-    assert!(status.success() && said.contains("everything is written"), "{said}");
+    let (status, text) = server.terminate_and_read();
+    assert!(status.success() && text.contains("everything is written"), "{text}");
 }
 
 #[test]
@@ -188,10 +188,10 @@ fn server_that_cannot_start_on_a_full_disk_reports_it_in_a_line() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     for state in [folder.path().to_owned(), folder.path().join("new")] {
-        let (code, said) = output(&state);
-        assert_eq!(code, Some(2), "{said}");
+        let (code, text) = output(&state);
+        assert_eq!(code, Some(2), "{text}");
         // Apart from warnings of every start on such a machine, such as the number of open files.
-        let of_disk: Vec<_> = said.lines().filter(|line| !line.contains(" WARN ")).collect();
-        assert!(of_disk.len() == 1 && of_disk[0].starts_with("error: "), "{said}");
+        let of_disk: Vec<_> = text.lines().filter(|line| !line.contains(" WARN ")).collect();
+        assert!(of_disk.len() == 1 && of_disk[0].starts_with("error: "), "{text}");
     }
 }

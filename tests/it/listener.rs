@@ -10,18 +10,18 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// An agent that passes on whatever it gets.
 pub(crate) async fn listener(bus: &Bus, name: &str) -> (Agent, UnboundedReceiver<Delivery>) {
-    let (heard, hears) = unbounded_channel();
+    let (received, inbox) = unbounded_channel();
     let agent = bus
         .attach(name, move |delivery: Delivery| {
-            let heard = heard.clone();
-            async move { heard.send(delivery).map_err(|_| "the test has ended") }
+            let received = received.clone();
+            async move { received.send(delivery).map_err(|_| "the test has ended") }
         })
         .await
         .unwrap();
-    (agent, hears)
+    (agent, inbox)
 }
 
 /// The next that arrives.
-pub(crate) async fn next<T>(hears: &mut UnboundedReceiver<T>) -> T {
-    tokio::time::timeout(SOON, hears.recv()).await.expect("in time").unwrap()
+pub(crate) async fn next<T>(inbox: &mut UnboundedReceiver<T>) -> T {
+    tokio::time::timeout(SOON, inbox.recv()).await.expect("in time").unwrap()
 }

@@ -75,9 +75,9 @@ fn server_and_journal_return_the_same() {
         vec!["verify", "--format", "json"],
     ];
     let ask = |args: &Vec<&str>| {
-        let said = log(folder.path(), args);
-        assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
-        said.out
+        let printed = log(folder.path(), args);
+        assert_eq!(printed.code, Some(0), "{args:?}: {}", printed.err);
+        printed.out
     };
     let online: Vec<_> = questions.iter().map(ask).collect();
     for line in online[2].lines() {
@@ -95,17 +95,17 @@ fn server_and_journal_return_the_same() {
     for (args, online) in questions.iter().zip(&online) {
         assert_eq!(ask(args), *online, "{args:?}");
     }
-    let said = log(folder.path(), &[]);
-    assert!(said.err.contains("a2a.addr is missing"), "{}", said.err);
+    let printed = log(folder.path(), &[]);
+    assert!(printed.err.contains("a2a.addr is missing"), "{}", printed.err);
     assert_eq!(log(folder.path(), &["--follow"]).code, Some(2));
 
     // The journal itself, with an address without a listener.
     std::fs::write(&address, url).unwrap();
     server.kill();
     for (args, online) in questions.iter().zip(&online) {
-        let said = log(folder.path(), args);
-        assert_eq!((said.code, &said.out), (Some(0), online), "{args:?}: {}", said.err);
-        assert!(said.err.contains("did not stop cleanly"), "{}", said.err);
+        let printed = log(folder.path(), args);
+        assert_eq!((printed.code, &printed.out), (Some(0), online), "{args:?}: {}", printed.err);
+        assert!(printed.err.contains("did not stop cleanly"), "{}", printed.err);
     }
     let files = log(folder.path(), &["verify"]).out;
     assert!(files.starts_with("ok, 5 records, head "), "{files}");
@@ -194,9 +194,14 @@ fn a_conversation_is_drawn_and_a_message_shown_step_by_step() {
         (["thread", &new_id()], 1),
         (["thread", "x"], 2),
     ] {
-        let said = log(folder.path(), &args);
-        assert_eq!((said.code, said.out.as_str()), (Some(code), ""), "{args:?} {}", said.err);
-        assert!(!said.err.is_empty());
+        let printed = log(folder.path(), &args);
+        assert_eq!(
+            (printed.code, printed.out.as_str()),
+            (Some(code), ""),
+            "{args:?} {}",
+            printed.err
+        );
+        assert!(!printed.err.is_empty());
     }
 }
 
@@ -205,9 +210,9 @@ fn bad_values_are_named_and_nothing_is_created_by_looking() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("nowhere");
     for args in [&[][..], &["head"], &["verify"], &["--follow"], &["show", "1"]] {
-        let said = log(&nowhere, args);
-        assert_eq!(said.code, Some(2), "{args:?}");
-        assert!(said.err.contains("there is no log in"), "{args:?}: {}", said.err);
+        let printed = log(&nowhere, args);
+        assert_eq!(printed.code, Some(2), "{args:?}");
+        assert!(printed.err.contains("there is no log in"), "{args:?}: {}", printed.err);
     }
     assert!(!nowhere.exists());
     for (name, value) in [
@@ -220,11 +225,11 @@ fn bad_values_are_named_and_nothing_is_created_by_looking() {
         ("--outcome", "fine"),
         ("--limit", "many"),
     ] {
-        let said = log(folder.path(), &[name, value]);
-        assert!(said.code == Some(2) && said.err.contains(name), "{name}: {}", said.err);
+        let printed = log(folder.path(), &[name, value]);
+        assert!(printed.code == Some(2) && printed.err.contains(name), "{name}: {}", printed.err);
     }
-    let said = log(folder.path(), &["--agent", "tim", "verify"]);
-    assert!(said.code == Some(2) && said.err.contains("leave them out"), "{}", said.err);
+    let printed = log(folder.path(), &["--agent", "tim", "verify"]);
+    assert!(printed.code == Some(2) && printed.err.contains("leave them out"), "{}", printed.err);
 }
 
 #[test]
@@ -289,17 +294,17 @@ fn reading_the_journal_leaves_the_log_as_it_is() {
         &["head"],
         &["verify"],
     ] {
-        let said = log(folder.path(), args);
-        assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
+        let printed = log(folder.path(), args);
+        assert_eq!(printed.code, Some(0), "{args:?}: {}", printed.err);
         assert!(files() == before, "{args:?} changed the log");
     }
-    let said = log(folder.path(), &[]);
-    assert!(said.err.contains("7 bytes at its end are no whole line"), "{}", said.err);
+    let printed = log(folder.path(), &[]);
+    assert!(printed.err.contains("7 bytes at its end are no whole line"), "{}", printed.err);
     // Without an index the files are read, and none is made.
     let index = folder.path().join("data/a2a-journal");
     std::fs::remove_dir_all(&index).unwrap();
     let files_alone = log(folder.path(), &[]);
-    assert_eq!((files_alone.code, files_alone.out), (Some(0), said.out));
+    assert_eq!((files_alone.code, files_alone.out), (Some(0), printed.out));
     assert!(files_alone.err.contains("there is no index"), "{}", files_alone.err);
     assert!(!index.exists() && files() == before);
 }
@@ -317,10 +322,10 @@ fn verifying_keeps_no_server_from_starting() {
             scope.spawn(|| {
                 let mut times = 0;
                 while !is_over.load(Relaxed) {
-                    let said = log(folder.path(), &["verify"]);
+                    let printed = log(folder.path(), &["verify"]);
                     // A server that stops while it is asked gives no answer, but no bad one either.
-                    assert_ne!(said.code, Some(1), "{} {}", said.out, said.err);
-                    times += u32::from(said.code == Some(0));
+                    assert_ne!(printed.code, Some(1), "{} {}", printed.out, printed.err);
+                    times += u32::from(printed.code == Some(0));
                 }
                 times
             })
@@ -340,31 +345,39 @@ fn verifying_keeps_no_server_from_starting() {
 #[test]
 fn days_that_are_missing_are_written_again_while_no_server_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let said = log(folder.path(), &["rebuild"]);
-    assert!(said.code == Some(2) && said.err.contains("there is no index"), "{}", said.err);
+    let printed = log(folder.path(), &["rebuild"]);
+    assert!(
+        printed.code == Some(2) && printed.err.contains("there is no index"),
+        "{}",
+        printed.err
+    );
     assert!(!folder.path().join("data").exists(), "nothing is created by asking");
 
     let server = Server::with_config(folder.path(), "");
     talk(&server);
     let logs = folder.path().join("a2a-log");
     let day = std::fs::read_dir(&logs).unwrap().next().unwrap().unwrap().path();
-    let said = log(folder.path(), &["rebuild"]);
-    assert!(said.code == Some(2) && said.err.contains("stop the server first"), "{}", said.err);
+    let printed = log(folder.path(), &["rebuild"]);
+    assert!(
+        printed.code == Some(2) && printed.err.contains("stop the server first"),
+        "{}",
+        printed.err
+    );
     assert_eq!(server.terminate().code(), Some(0));
 
     let bytes = std::fs::read(&day).unwrap();
-    let said = log(folder.path(), &["rebuild"]);
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "no day of the log is missing\n"));
+    let printed = log(folder.path(), &["rebuild"]);
+    assert_eq!((printed.code, printed.out.as_str()), (Some(0), "no day of the log is missing\n"));
     for format in ["text", "json"] {
         std::fs::remove_dir_all(&logs).unwrap();
-        let said = log(folder.path(), &["rebuild", "--format", format]);
-        assert_eq!(said.code, Some(0), "{}", said.err);
-        assert!(said.out.contains(day.to_str().unwrap()), "{}", said.out);
+        let printed = log(folder.path(), &["rebuild", "--format", format]);
+        assert_eq!(printed.code, Some(0), "{}", printed.err);
+        assert!(printed.out.contains(day.to_str().unwrap()), "{}", printed.out);
         assert!(std::fs::read(&day).unwrap() == bytes, "byte for byte");
     }
     assert_eq!(log(folder.path(), &["verify"]).code, Some(0));
-    let said = log(folder.path(), &["--agent", "tim", "rebuild"]);
-    assert_eq!(said.code, Some(2), "filters make no sense here");
+    let printed = log(folder.path(), &["--agent", "tim", "rebuild"]);
+    assert_eq!(printed.code, Some(2), "filters make no sense here");
 }
 
 #[test]
@@ -375,7 +388,8 @@ fn time_range_is_shown_whole_and_a_default_limit_is_reported() {
     for n in 0..56 {
         server.accepted(&message(&format!("agent-{}", n % 8), "tim", &format!("message {n}")));
     }
-    let count = |said: &Said| said.out.lines().filter(|line| line.contains("message ")).count();
+    let count =
+        |printed: &Said| printed.out.lines().filter(|line| line.contains("message ")).count();
     let whole = log(folder.path(), &["--since", "5h"]);
     assert_eq!((count(&whole), whole.err.as_str()), (56, ""));
     // Without a time the newest are shown, with a note that there are others.

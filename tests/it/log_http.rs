@@ -295,15 +295,15 @@ fn tokens_are_nowhere() {
         command
     };
     let without = command().output().unwrap();
-    let said = String::from_utf8(without.stderr).unwrap();
-    assert!(without.status.code() == Some(2) && said.contains("--token"), "{said}");
+    let printed = String::from_utf8(without.stderr).unwrap();
+    assert!(without.status.code() == Some(2) && printed.contains("--token"), "{printed}");
     let agents = command().args(["--token", tokens[0]]).output().unwrap();
-    let said = String::from_utf8(agents.stderr).unwrap();
-    assert!(agents.status.code() == Some(2) && said.contains("operator"), "{said}");
+    let printed = String::from_utf8(agents.stderr).unwrap();
+    assert!(agents.status.code() == Some(2) && printed.contains("operator"), "{printed}");
     let with = command().args(["--token", tokens[1], "--format", "jsonl"]).output().unwrap();
     let env = command().env("OPENCLAW_TOKEN", tokens[1]).output().unwrap();
     assert!(with.status.success() && env.status.success(), "{with:?} {env:?}");
-    let mut outputs = [with.stdout, env.stdout, said.into_bytes()].concat();
+    let mut outputs = [with.stdout, env.stdout, printed.into_bytes()].concat();
     assert_eq!(server.terminate().code(), Some(0));
 
     outputs.extend(format!("{answers:?}").into_bytes());

@@ -112,9 +112,9 @@ fn a_message_to_thousands_comes_in_answers_of_a_size() {
     assert!(seen.into_iter().eq((4..3_004).map(Some)));
     // Whatever the source, the command assembles it.
     let shown = |args: &[&str]| {
-        let said = log(folder.path(), args);
-        assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
-        said.out
+        let output = log(folder.path(), args);
+        assert_eq!(output.code, Some(0), "{args:?}: {}", output.err);
+        output.out
     };
     let ask = || {
         let whole = shown(&["show", id_of(&sent), "--format", "jsonl"]);
@@ -170,8 +170,8 @@ fn places_beyond_the_end_are_the_end() {
     let notes = server.get(&format!("/bus/circuits/{key}/log?cursor={cursor}"));
     assert_eq!(notes.body, json!({"events": [], "nextCursor": ""}));
     assert_eq!(server.get("/bus/log?cursor=18446744073709551616").status, 400);
-    let said = log(folder.path(), &["show", &u64::MAX.to_string()]);
-    assert_eq!(said.code, Some(1), "{}", said.err);
+    let output = log(folder.path(), &["show", &u64::MAX.to_string()]);
+    assert_eq!(output.code, Some(1), "{}", output.err);
 }
 
 #[test]
@@ -249,17 +249,17 @@ fn programs_get_every_byte() {
     let correlation = sent["correlationId"].as_str().unwrap();
     for args in [&[][..], &["show", id_of(&sent)], &["thread", correlation]] {
         for format in ["json", "jsonl"] {
-            let said = log(folder.path(), &[args, &["--format", format]].concat());
-            assert!(said.out.contains("a\u{7f}b\u{9b}31mc\u{202e}d"), "{args:?}: {}", said.out);
+            let output = log(folder.path(), &[args, &["--format", format]].concat());
+            assert!(output.out.contains("a\u{7f}b\u{9b}31mc\u{202e}d"), "{args:?}: {}", output.out);
         }
-        let said = log(folder.path(), args);
-        assert!(!said.out.contains(['\u{7f}', '\u{9b}', '\u{202e}']), "{args:?}: {}", said.out);
+        let output = log(folder.path(), args);
+        assert!(!output.out.contains(['\u{7f}', '\u{9b}', '\u{202e}']), "{args:?}: {}", output.out);
     }
     let file = std::fs::read_dir(folder.path().join("a2a-log")).unwrap().next().unwrap().unwrap();
     let file = std::fs::read_to_string(file.path()).unwrap();
     let line = file.lines().find(|line| line.contains("31mc")).unwrap();
-    let said = log(folder.path(), &["--format", "jsonl"]);
-    assert_eq!(said.out.split(",\"deliveries\":").next(), line.strip_suffix('}'));
+    let output = log(folder.path(), &["--format", "jsonl"]);
+    assert_eq!(output.out.split(",\"deliveries\":").next(), line.strip_suffix('}'));
 }
 
 #[test]
@@ -331,9 +331,9 @@ fn a_deep_message_is_found_by_who_sent_it() {
     }
     let found = |more: &[&str]| {
         let args = [&["--token", "boss-token", "--format", "jsonl", "--agent", "roman"], more];
-        let said = log(folder.path(), &args.concat());
-        assert_eq!(said.code, Some(0), "{}", said.err);
-        said.out.lines().filter(|line| line.contains(r#""by":"roman""#)).count()
+        let output = log(folder.path(), &args.concat());
+        assert_eq!(output.code, Some(0), "{}", output.err);
+        output.out.lines().filter(|line| line.contains(r#""by":"roman""#)).count()
     };
     assert_eq!(found(&[]), 5);
     // The deepest cannot be read at all. Of a key that is there twice the last counts.

@@ -36,9 +36,9 @@ fn write(path: &Path, lines: &[String]) {
 
 #[track_caller]
 fn is_found(folder: &Path, args: &[&str], what: &str, line: u64) {
-    let said = log(folder, &[&["verify"], args].concat());
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
-    assert!(said.out.starts_with("not whole: ") && said.out.contains(what), "{}", said.out);
+    let output = log(folder, &[&["verify"], args].concat());
+    assert_eq!(output.code, Some(1), "{}{}", output.out, output.err);
+    assert!(output.out.starts_with("not whole: ") && output.out.contains(what), "{}", output.out);
     let json = log(folder, &[&["verify", "--format", "json"], args].concat());
     let verdict: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!((&verdict["ok"], &verdict["line"]), (&false.into(), &line.into()), "{}", json.out);
@@ -87,9 +87,9 @@ fn another_log_in_its_place_is_not_the_one_whose_head_was_noted() {
     let (mine, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (_, head) = written(mine.path());
     written(other.path());
-    let said = log(other.path(), &["verify", "--head", &head]);
-    assert_eq!(said.code, Some(1), "{}", said.out);
-    assert!(said.out.contains("is not the line that was known"), "{}", said.out);
+    let output = log(other.path(), &["verify", "--head", &head]);
+    assert_eq!(output.code, Some(1), "{}", output.out);
+    assert!(output.out.contains("is not the line that was known"), "{}", output.out);
     let bad = log(mine.path(), &["verify", "--head", "7"]);
     assert!(bad.code == Some(2) && bad.err.contains("64 hex digits"), "{}", bad.err);
 }
@@ -123,10 +123,16 @@ fn a_head_from_before_a_removal_is_not_claimed_to_be_proven() {
         let folder = tempfile::tempdir().unwrap();
         let [first, last_gone, kept] = shortened(folder.path(), retention);
         let check = |head: Head, expected: bool, who: &str| {
-            let said = log(folder.path(), &["verify", "--head", &head.to_string()]);
+            let output = log(folder.path(), &["verify", "--head", &head.to_string()]);
             let code = if expected { 0 } else { 1 };
-            assert_eq!(said.code, Some(code), "{head} {who} {config}: {}{}", said.out, said.err);
-            assert_eq!(said.out.contains("cannot be proven"), !expected, "{}", said.out);
+            assert_eq!(
+                output.code,
+                Some(code),
+                "{head} {who} {config}: {}{}",
+                output.out,
+                output.err
+            );
+            assert_eq!(output.out.contains("cannot be proven"), !expected, "{}", output.out);
         };
         for (head, expected) in [(first, is_proven), (last_gone, is_proven), (kept, true)] {
             check(head, expected, "offline");

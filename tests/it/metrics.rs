@@ -152,7 +152,7 @@ fn tasks_streams_and_webhooks_are_counted() {
     let server = Server::with_config(folder.path(), &format!("{FAR}{PRIVATE}"));
     let tim = Worker::tim(&server);
     let caller = Caller::of(&server, Form::Rest10, "tim");
-    let (url, told) = receiver(&["503 No", "200 OK"]);
+    let (url, answered) = receiver(&["503 No", "200 OK"]);
     let first = id(&caller.begin(json!({"contextId": "c"})).unwrap());
     caller.set_push(&first, &json!({"url": url})).unwrap();
     let second = id(&caller.begin(json!({"contextId": "c"})).unwrap());
@@ -178,8 +178,8 @@ fn tasks_streams_and_webhooks_are_counted() {
     until(&server, "streams", 0.0);
 
     // The receiver refuses once and takes it then.
-    assert_eq!(next(&told).body, next(&told).body);
-    next(&told);
+    assert_eq!(next(&answered).body, next(&answered).body);
+    next(&answered);
     let now = until(&server, "webhook_calls_total{outcome=\"delivered\"}", 2.0);
     assert_eq!(now.of("webhook_calls_total{outcome=\"retried\"}"), 1.0);
 
@@ -219,7 +219,7 @@ fn metrics_are_for_people_and_name_no_agent() {
     server.bearing(&client).get("/agents/romanagent/.well-known/agent-card.json");
     server.get("/somewhere/nobody/is");
     let operator = server.bearing(&operator);
-    let said = page(&operator);
+    let printed = page(&operator);
     for word in [
         "davidoperator",
         "romanagent",
@@ -229,7 +229,7 @@ fn metrics_are_for_people_and_name_no_agent() {
         "oca_",
         "somewhere",
     ] {
-        assert!(!said.contains(word), "{word} is on the page");
+        assert!(!printed.contains(word), "{word} is on the page");
     }
     let now = numbers(&operator);
     assert_eq!(now.of("http_unauthorized_total{reason=\"missing\"}"), 1.0);

@@ -128,8 +128,8 @@ fn a_token_for_a_taken_name_that_was_made_without_a_server_is_refused_by_the_ser
     }
     assert!(is_refused(&last), "{last:?}");
     assert!(last.body["detail"].as_str().unwrap().contains("there is the agent `tim`"), "{last:?}");
-    let said = stderr(folder.path());
-    assert!(said.contains("the tokens of a client are refused"), "{said}");
+    let printed = stderr(folder.path());
+    assert!(printed.contains("the tokens of a client are refused"), "{printed}");
     let shown = david.get("/bus/names").body;
     assert_eq!(shown["refused"][0]["name"], "Tim", "{shown}");
     assert_eq!(shown["refused"][0]["taken"], json!({ "name": "tim", "holder": "agent" }));

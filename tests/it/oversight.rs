@@ -240,14 +240,14 @@ fn without_a_token_nothing_is_seen_and_nothing_sent() {
     let folder = tempfile::tempdir().unwrap();
     let (server, [roman, ..]) = with_tokens(folder.path());
     let wrong = server.client().with("authorization", "Bearer roman-secre");
-    for nobody in [&server.client(), &wrong, &server.client().with("authorization", "Basic x")] {
-        is_problem(&nobody.send(&message("roman", "tim", "hi")), 401, "unauthorized");
+    for unknown in [&server.client(), &wrong, &server.client().with("authorization", "Basic x")] {
+        is_problem(&unknown.send(&message("roman", "tim", "hi")), 401, "unauthorized");
         for path in
             ["/bus/agents", "/bus/log", "/bus/tasks", "/bus/circuits", "/bus/agents/tim/inbox"]
         {
-            is_problem(&nobody.get(path), 401, "unauthorized");
+            is_problem(&unknown.get(path), 401, "unauthorized");
         }
-        assert_eq!(nobody.get("/healthz").status, 200);
+        assert_eq!(unknown.get("/healthz").status, 200);
     }
     roman.accepted(&message("roman", "tim", "hi"));
 }

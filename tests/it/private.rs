@@ -116,10 +116,10 @@ fn modes_of_an_older_version_are_tightened_at_the_start_and_reported_once() {
     let before = stderr(home.path());
     let server = Server::start_by(serve(&state), home.path());
     assert!(server.terminate().success());
-    let said = stderr(home.path()).split_off(before.len());
+    let text = stderr(home.path()).split_off(before.len());
     let lines: Vec<_> =
-        said.lines().filter(|line| line.contains("other users could read")).collect();
-    assert_eq!(lines.len(), 1, "{said}");
+        text.lines().filter(|line| line.contains("other users could read")).collect();
+    assert_eq!(lines.len(), 1, "{text}");
     assert_eq!(fs::metadata(&other).unwrap().permissions().mode() & 0o777, 0o644);
     fs::remove_file(other).unwrap();
     are_private(&state);

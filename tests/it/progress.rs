@@ -42,9 +42,9 @@ fn of_event(event: &StreamEvent) -> Option<Value> {
 }
 
 /// The next request of a task.
-async fn asked(hears: &mut UnboundedReceiver<Delivery>) -> Delivery {
+async fn asked(inbox: &mut UnboundedReceiver<Delivery>) -> Delivery {
     loop {
-        let delivery = next(hears).await;
+        let delivery = next(inbox).await;
         if matches!(delivery.message.body, a2a_protocol::Body::TaskRequest(_)) {
             return delivery;
         }

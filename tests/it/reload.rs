@@ -32,9 +32,9 @@ fn start(folder: &Path, config: &str) -> Server {
 #[track_caller]
 fn reload(server: &Server, folder: &Path, config: &str) -> String {
     write(folder, config);
-    let said = server.hang_up();
-    assert!(said.contains("configuration reloaded"), "{said}");
-    said
+    let output = server.hang_up();
+    assert!(output.contains("configuration reloaded"), "{output}");
+    output
 }
 
 #[track_caller]
@@ -52,18 +52,18 @@ fn limits_change_and_no_agent_gets_a_fresh_burst() {
     assert_eq!(sent("roman", 10), 3);
     is(&send("roman"), 429, "rate_limited");
 
-    let said = reload(&server, folder.path(), &format!("{SLOW}burst = 5\ninbox = 6\n"));
+    let output = reload(&server, folder.path(), &format!("{SLOW}burst = 5\ninbox = 6\n"));
     assert!(
-        said.contains("limits.burst 3 -> 5, limits.pair_burst 3 -> 5, limits.inbox 5 -> 6"),
-        "{said}"
+        output.contains("limits.burst 3 -> 5, limits.pair_burst 3 -> 5, limits.inbox 5 -> 6"),
+        "{output}"
     );
     assert_eq!(sent("roman", 10), 2, "three of the five are used");
     is(&send("roman"), 429, "rate_limited");
     assert_eq!(sent("main", 1), 1, "the sixth place of the inbox");
     is(&send("main"), 503, "queue_full");
 
-    let said = server.hang_up();
-    assert!(said.contains("nothing that takes effect has changed"), "{said}");
+    let output = server.hang_up();
+    assert!(output.contains("nothing that takes effect has changed"), "{output}");
     is(&send("roman"), 429, "rate_limited");
     // What waited before and after is there, in order.
     assert_eq!(server.inbox("tim", "limit=100").len(), 6);
@@ -96,8 +96,8 @@ fn rules_of_access_come_and_go() {
     let send = || server.send(&message("roman", "tim", "x"));
     assert_eq!(send().status, 202);
     let rule = "[[access]]\nname = \"quiet\"\nallow = false\nfrom = \"roman\"\nto = \"tim\"\n";
-    let said = reload(&server, folder.path(), &format!("{FAR}{rule}"));
-    assert!(said.contains("changed=\"access\""), "{said}");
+    let output = reload(&server, folder.path(), &format!("{FAR}{rule}"));
+    assert!(output.contains("changed=\"access\""), "{output}");
     is(&send(), 403, "forbidden");
     assert!(send().body["reason"].as_str().unwrap().contains("quiet"));
     let explained = server.get("/bus/access?from=roman&to=tim&type=status_update").body;
@@ -120,8 +120,8 @@ fn the_directory_opens_and_closes_and_who_is_removed_loses_nothing() {
     // Main comes, tim goes.
     let other =
         format!("{FAR}[[agents]]\nid = \"roman\"\n[[agents]]\nid = \"main\"\nrole = \"Chief\"\n");
-    let said = reload(&server, folder.path(), &other);
-    assert!(said.contains("changed=\"agents\""), "{said}");
+    let output = reload(&server, folder.path(), &other);
+    assert!(output.contains("changed=\"agents\""), "{output}");
     assert_eq!(send("main", "roman").status, 202);
     assert_eq!(send("roman", "main").status, 202);
     assert_eq!(server.get("/bus/agents/main").body["role"], "Chief");
@@ -147,9 +147,9 @@ fn the_directory_opens_and_closes_and_who_is_removed_loses_nothing() {
 fn ping_pong(server: &Server, conversation: &str) -> (usize, Answer) {
     for n in 0..100 {
         let (from, to) = if n % 2 == 0 { ("roman", "tim") } else { ("tim", "roman") };
-        let mut said = message(from, to, &format!("{n}"));
-        said["correlationId"] = json!(conversation);
-        let answer = server.send(&said);
+        let mut output = message(from, to, &format!("{n}"));
+        output["correlationId"] = json!(conversation);
+        let answer = server.send(&output);
         if answer.status != 202 {
             return (n, answer);
         }
@@ -180,8 +180,8 @@ fn an_open_circuit_stays_open_and_the_next_opens_by_the_new_settings() {
     let before = circuits();
     assert_eq!(before["circuits"].as_array().unwrap().len(), 1);
 
-    let said = reload(&server, folder.path(), &breaker(1));
-    assert!(said.contains("breaker.rounds 3 -> 1"), "{said}");
+    let output = reload(&server, folder.path(), &breaker(1));
+    assert!(output.contains("breaker.rounds 3 -> 1"), "{output}");
     assert_eq!(circuits(), before, "as it was");
     let (passed, refused) = ping_pong(&server, &first);
     assert_eq!(passed, 0);
@@ -208,11 +208,11 @@ fn tasks_have_the_new_time_those_at_work_too() {
     assert_eq!(state(&caller.get(&id(&next), &[]).unwrap()), "submitted", "who waits stays");
 
     // The seed's spelling as well.
-    let said =
+    let output =
         reload(&server, folder.path(), &format!("{FAR}[a2a.tasks]\ntimeoutMinutes = 0.0001\n"));
-    assert!(said.contains("tasks.timeout_minutes 30.0 -> 0.0001"), "{said}");
+    assert!(output.contains("tasks.timeout_minutes 30.0 -> 0.0001"), "{output}");
     let failed = until(&caller, &id(&at_work), |task| state(task) == "failed");
-    assert!(crate::a2a_caller::said(&failed).contains("timed out"), "{failed}");
+    assert!(crate::a2a_caller::agent_text(&failed).contains("timed out"), "{failed}");
 
     assert_eq!(state(&caller.get(&id(&done), &[]).unwrap()), "completed");
     reload(&server, folder.path(), &format!("{FAR}[tasks]\nttl_days = 0.000001\n"));
@@ -282,16 +282,16 @@ fn bad_file_changes_nothing_and_reports_the_cause() {
         ("[limits\n", "a2a.toml:1: "),
     ] {
         write(folder.path(), bad);
-        let said = server.hang_up();
-        assert!(said.contains("ERROR") && said.contains("nothing has changed"), "{said}");
-        assert!(said.contains(words), "{words} in {said}");
+        let output = server.hang_up();
+        assert!(output.contains("ERROR") && output.contains("nothing has changed"), "{output}");
+        assert!(output.contains(words), "{words} in {output}");
         is(&send("roman"), 429, "rate_limited");
         assert_eq!(server.get("/bus/agents").status, 200);
     }
-    let said =
+    let output =
         reload(&server, folder.path(), &format!("{SLOW}burst = 2\n[http]\nmax_streams = 9\n"));
-    assert!(said.contains("WARN") && said.contains("http.max_streams 4096 -> 9"), "{said}");
-    assert!(said.contains("needs a restart"), "{said}");
+    assert!(output.contains("WARN") && output.contains("http.max_streams 4096 -> 9"), "{output}");
+    assert!(output.contains("needs a restart"), "{output}");
     assert_eq!(send("roman").status, 202);
     // As long as it waits for the restart, every reload reports it.
     assert!(server.hang_up().contains("http.max_streams 4096 -> 9"));
@@ -306,8 +306,8 @@ fn tokens_and_what_is_hidden_change_too() {
     let hash: String = Sha256::digest("t-david").iter().map(|byte| format!("{byte:02x}")).collect();
     let token = format!("[[auth.tokens]]\noperator = \"david\"\nsha256 = \"{hash}\"\n");
     let hidden = format!("{FAR}{token}[audit]\nredact = [\"progress\"]\n");
-    let said = reload(&server, folder.path(), &hidden);
-    assert!(said.contains("auth.tokens") && !said.contains(&hash), "{said}");
+    let output = reload(&server, folder.path(), &hidden);
+    assert!(output.contains("auth.tokens") && !output.contains(&hash), "{output}");
     is(&server.get("/bus/log"), 401, "unauthorized");
     let david = server.client().bearing("t-david");
     let shown = david.get("/bus/log");
@@ -315,8 +315,8 @@ fn tokens_and_what_is_hidden_change_too() {
         shown.body["records"][0]["message"]["payload"]["progress"], "[redacted]",
         "{shown:?}"
     );
-    let said = reload(&server, folder.path(), &format!("{FAR}{token}"));
-    assert!(said.contains("audit.redact"), "{said}");
+    let output = reload(&server, folder.path(), &format!("{FAR}{token}"));
+    assert!(output.contains("audit.redact"), "{output}");
     let shown = david.get("/bus/log");
     assert_eq!(shown.body["records"][0]["message"]["payload"]["progress"], "secret", "{shown:?}");
     // Removing the last token admits no caller.

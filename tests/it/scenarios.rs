@@ -98,17 +98,17 @@ pub(crate) async fn absent(bus: &Bus, name: &str) {
 }
 
 /// The next delivery is this message: nothing else came before it.
-pub(crate) async fn next_is(hears: &mut UnboundedReceiver<Delivery>, sent: &Sent) {
-    let delivery = next(hears).await;
+pub(crate) async fn next_is(inbox: &mut UnboundedReceiver<Delivery>, sent: &Sent) {
+    let delivery = next(inbox).await;
     assert_eq!(delivery.message.message_id, sent.message_id(), "{delivery:?}");
 }
 
 /// The next delivery is a notice of the bus in this conversation; its text.
 pub(crate) async fn next_notice(
-    hears: &mut UnboundedReceiver<Delivery>,
+    inbox: &mut UnboundedReceiver<Delivery>,
     talk: CorrelationId,
 ) -> String {
-    let delivery = next(hears).await;
+    let delivery = next(inbox).await;
     assert_eq!(delivery.sender.as_str(), "system", "{delivery:?}");
     assert_eq!(delivery.message.correlation_id, talk, "{delivery:?}");
     let Body::StatusUpdate(body) = &delivery.message.body else { panic!("{delivery:?}") };

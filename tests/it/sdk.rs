@@ -65,7 +65,7 @@ fn small_task() -> NewTask {
 #[tokio::test]
 async fn task_request_arrives_with_the_whole_message() {
     let bus = start();
-    let (_tim, mut hears) = listener(&bus, "tim").await;
+    let (_tim, mut inbox) = listener(&bus, "tim").await;
     let roman = bus.connect("roman").await.unwrap();
     let conversation = "0192a4c8-7e1a-7b3c-9d4e-000000000002".parse().unwrap();
     let task = small_task()
@@ -81,7 +81,7 @@ async fn task_request_arrives_with_the_whole_message() {
         .priority(Priority::High)
         .in_conversation(conversation);
     let sent = roman.send_task_request("tim", task).await.unwrap();
-    let delivery = next(&mut hears).await;
+    let delivery = next(&mut inbox).await;
     assert_eq!((sent.outcome(), sent.seq()), (Outcome::Delivered, Some(delivery.seq)));
     assert_eq!(sent.message_id(), delivery.message.message_id);
     assert_eq!(
@@ -115,10 +115,10 @@ async fn task_request_arrives_with_the_whole_message() {
 #[tokio::test]
 async fn answers_and_status_updates_stay_in_the_conversation_and_on_the_task() {
     let bus = start();
-    let (tim, mut tim_hears) = listener(&bus, "tim").await;
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (tim, mut tim_inbox) = listener(&bus, "tim").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     let asked = roman.send_task_request("tim", small_task()).await.unwrap();
-    let delivery = next(&mut tim_hears).await;
+    let delivery = next(&mut tim_inbox).await;
 
     tim.accept(&delivery).await.unwrap();
     let trackers = br#"{"trackers": [{"id": "kinds", "progress": 5, "total": 7}]}"#;
@@ -140,7 +140,7 @@ async fn answers_and_status_updates_stay_in_the_conversation_and_on_the_task() {
     let task = asked.task_id().unwrap();
     let mut payloads = Vec::new();
     for _ in 0..4 {
-        let delivery = next(&mut hears).await;
+        let delivery = next(&mut inbox).await;
         assert_eq!(delivery.message.correlation_id, asked.correlation_id());
         payloads.push(json_of(&delivery)["payload"].clone());
     }
@@ -161,7 +161,7 @@ async fn answers_and_status_updates_stay_in_the_conversation_and_on_the_task() {
     );
 
     tim.send_status_update("roman", StatusReport::paused("Lunch")).await.unwrap();
-    let general = next(&mut hears).await;
+    let general = next(&mut inbox).await;
     assert_eq!(json_of(&general)["payload"], json!({"status": "paused", "progress": "Lunch"}));
     assert_ne!(general.message.correlation_id, asked.correlation_id());
     bus.stop().await;
@@ -170,15 +170,15 @@ async fn answers_and_status_updates_stay_in_the_conversation_and_on_the_task() {
 #[tokio::test]
 async fn task_can_be_answered_by_its_id_without_the_delivery() {
     let bus = start();
-    let (tim, mut tim_hears) = listener(&bus, "tim").await;
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (tim, mut tim_inbox) = listener(&bus, "tim").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     let asked = roman.send_task_request("tim", small_task()).await.unwrap();
-    next(&mut tim_hears).await;
+    next(&mut tim_inbox).await;
     let answer = TaskAnswer::declined("No time")
         .for_task(asked.task_id().unwrap())
         .in_conversation(asked.correlation_id());
     tim.send_task_response("roman", answer).await.unwrap();
-    let delivery = next(&mut hears).await;
+    let delivery = next(&mut inbox).await;
     assert_eq!(delivery.message.correlation_id, asked.correlation_id());
     assert_eq!(json_of(&delivery)["payload"]["reason"], "No time");
     bus.stop().await;
@@ -187,11 +187,11 @@ async fn task_can_be_answered_by_its_id_without_the_delivery() {
 #[tokio::test]
 async fn a_review_is_asked_for_and_given() {
     let bus = start();
-    let (tim, mut tim_hears) = listener(&bus, "tim").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (tim, mut tim_inbox) = listener(&bus, "tim").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     let roman = bus.connect("roman").await.unwrap();
     let asked = roman.send_task_request("tim", small_task()).await.unwrap();
-    let task = next(&mut tim_hears).await;
+    let task = next(&mut tim_inbox).await;
     tim.complete(&task, "Done").await.unwrap();
     let review =
         NewReview::new(asked.task_id().unwrap(), "Kinds", "tim/kinds", "worktrees/kinds", ["a.rs"])
@@ -200,7 +200,7 @@ async fn a_review_is_asked_for_and_given() {
             .prior_notes("Better names")
             .in_conversation(asked.correlation_id());
     tim.send_review_request("tony", review).await.unwrap();
-    let request = next(&mut tony_hears).await;
+    let request = next(&mut tony_inbox).await;
     assert_eq!(
         json_of(&request)["payload"],
         json!({
@@ -218,7 +218,7 @@ async fn a_review_is_asked_for_and_given() {
     let sent = tony.send_review_response(&request, verdict).await.unwrap();
     assert_eq!(sent.correlation_id(), asked.correlation_id());
     assert_eq!(
-        json_of(&next(&mut tim_hears).await)["payload"],
+        json_of(&next(&mut tim_inbox).await)["payload"],
         json!({
             "taskId": asked.task_id(), "verdict": "changes_requested", "branch": "tim/kinds",
             "worktree": "worktrees/kinds",
@@ -241,13 +241,13 @@ async fn a_review_is_asked_for_and_given() {
 #[tokio::test]
 async fn no_verdict_contradicts_what_happens_next() {
     let bus = start();
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     let tim = bus.connect("tim").await.unwrap();
     let task = tim.write("tony", small_task()).unwrap();
     let Body::TaskRequest(task) = task.body else { panic!("a task") };
     let review = NewReview::new(task.task_id, "Kinds", "b", "w", ["a.rs"]).author("roman");
     tim.send_review_request("tony", review).await.unwrap();
-    let delivery = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_inbox).await;
     for (verdict, words) in [
         (ReviewAnswer::approved(), ("approved", "push_and_close")),
         (ReviewAnswer::changes_requested(), ("changes_requested", "send_back_to_worker")),
@@ -267,21 +267,21 @@ async fn no_verdict_contradicts_what_happens_next() {
 #[tokio::test]
 async fn knowledge_and_announcements_reach_those_they_are_for() {
     let bus = start();
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
+    let (_tony, mut tony_inbox) = listener(&bus, "tony").await;
     let roman = bus.connect("roman").await.unwrap();
     let news = Knowledge::new("sled", "It lies", "review").relevant_to(["tim"]).action("Sync");
     let sent = roman.share_knowledge(news.also_to("tony")).await.unwrap();
     assert_eq!(sent.recipients().len(), 2);
     assert_eq!(sent.task_id(), None);
     assert_eq!(
-        json_of(&next(&mut tim_hears).await)["payload"],
+        json_of(&next(&mut tim_inbox).await)["payload"],
         json!({
             "topic": "sled", "discovery": "It lies", "relevantTo": ["tim"], "source": "review",
             "actionable": true, "suggestedAction": "Sync"
         })
     );
-    assert_eq!(json_of(&next(&mut tony_hears).await)["to"]["agentId"], "tony");
+    assert_eq!(json_of(&next(&mut tony_inbox).await)["to"]["agentId"], "tony");
     let quiet = roman.write((), Knowledge::new("sled", "It lies", "review")).unwrap();
     assert_eq!(serde_json::to_value(&quiet).unwrap()["payload"]["actionable"], false);
 
@@ -289,7 +289,7 @@ async fn knowledge_and_announcements_reach_those_they_are_for() {
         Announcement::new(Scope::Org, "freeze", "No merges").urgency(Urgency::ActionRequired);
     roman.broadcast(freeze).await.unwrap();
     assert_eq!(
-        json_of(&next(&mut tim_hears).await)["payload"],
+        json_of(&next(&mut tim_inbox).await)["payload"],
         json!({
             "scope": "org", "topic": "freeze", "message": "No merges", "urgency": "action_required"
         })

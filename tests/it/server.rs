@@ -108,9 +108,9 @@ impl Server {
     /// The same, and everything it wrote to stdout after its first line.
     pub(crate) fn terminate_and_read(mut self) -> (ExitStatus, String) {
         signal(&self.child, "TERM");
-        let mut said = String::new();
-        std::io::Read::read_to_string(&mut self._stdout, &mut said).unwrap();
-        (self.child.wait().unwrap(), said)
+        let mut output = String::new();
+        std::io::Read::read_to_string(&mut self._stdout, &mut output).unwrap();
+        (self.child.wait().unwrap(), output)
     }
 
     /// Sends SIGHUP; returns what the server logged about it, once it has. Needs its log at `info`.
@@ -119,13 +119,13 @@ impl Server {
         signal(&self.child, "HUP");
         let deadline = std::time::Instant::now() + TOO_LONG;
         loop {
-            let said = stderr(&self.folder).split_off(before);
+            let output = stderr(&self.folder).split_off(before);
             // The last line about it, whatever the result.
             let is_last = |line: &str| line.contains("reloaded");
-            if said.ends_with('\n') && said.lines().any(is_last) {
-                return said;
+            if output.ends_with('\n') && output.lines().any(is_last) {
+                return output;
             }
-            assert!(std::time::Instant::now() < deadline, "not reloaded: {said}");
+            assert!(std::time::Instant::now() < deadline, "not reloaded: {output}");
             std::thread::yield_now();
         }
     }
@@ -170,8 +170,8 @@ impl Drop for Server {
         }
         let _ = self.child.wait();
         if std::thread::panicking() {
-            let said = stderr(&self.folder);
-            let last = said.lines().rev().take(20).collect::<Vec<_>>();
+            let output = stderr(&self.folder);
+            let last = output.lines().rev().take(20).collect::<Vec<_>>();
             eprintln!("the server said, newest first:\n{}", last.join("\n"));
         }
     }

@@ -63,7 +63,7 @@ impl Socket {
     /// Connects, and has read the first `hello`.
     pub(crate) fn connect(server: &Server, agent: &str) -> (Self, Value) {
         let mut socket = Self::try_connect(server, agent, &[]).unwrap();
-        let hello = socket.hear();
+        let hello = socket.receive();
         assert_eq!(hello["type"], "hello", "{hello}");
         assert_eq!(hello["agentId"], agent);
         (socket, hello)
@@ -74,7 +74,7 @@ impl Socket {
         let (mut socket, _) = Self::connect(server, agent);
         hello["type"] = json!("hello");
         socket.say(&hello);
-        let answer = socket.hear();
+        let answer = socket.receive();
         assert_eq!(answer["type"], "hello", "{answer}");
         (socket, answer)
     }
@@ -93,7 +93,7 @@ impl Socket {
     }
 
     /// The next frame.
-    pub(crate) fn hear(&mut self) -> Value {
+    pub(crate) fn receive(&mut self) -> Value {
         match self.1.pop_front() {
             Some(earlier) => earlier,
             None => self.read(),
@@ -113,7 +113,7 @@ impl Socket {
     }
 
     /// The next frame; `None` when the connection has ended.
-    pub(crate) fn try_hear(&mut self) -> Option<Value> {
+    pub(crate) fn try_receive(&mut self) -> Option<Value> {
         let patience = Patience::new();
         loop {
             patience.check();
@@ -160,7 +160,7 @@ impl Socket {
 
     /// The next message that is handed out: its text, and the frame.
     pub(crate) fn delivered(&mut self) -> Value {
-        let frame = self.hear();
+        let frame = self.receive();
         assert_eq!(frame["type"], "deliver", "{frame}");
         frame
     }
@@ -169,17 +169,17 @@ impl Socket {
     pub(crate) fn ack(&mut self, frame: &Value) {
         let id = id_of(frame);
         self.say(&json!({"type": "ack", "messageId": id}));
-        self.hear_this(&json!({"type": "ack", "messageId": id, "durable": true}));
+        self.expect_frame(&json!({"type": "ack", "messageId": id, "durable": true}));
     }
 
     pub(crate) fn nack(&mut self, frame: &Value, reason: &str) {
         let id = id_of(frame);
         self.say(&json!({"type": "nack", "messageId": id, "reason": reason}));
-        self.hear_this(&json!({"type": "nack", "messageId": id, "durable": true}));
+        self.expect_frame(&json!({"type": "nack", "messageId": id, "durable": true}));
     }
 
     /// Waits for this frame; others are read later.
-    fn hear_this(&mut self, expected: &Value) {
+    fn expect_frame(&mut self, expected: &Value) {
         let patience = Patience::new();
         loop {
             patience.check();
@@ -194,12 +194,12 @@ impl Socket {
     /// Nothing else was on its way: the answer to a ping is what comes next.
     pub(crate) fn is_quiet(&mut self) {
         self.say(&json!({"type": "ping", "id": "quiet?"}));
-        assert_eq!(self.hear(), json!({"type": "ping", "id": "quiet?", "answer": true}));
+        assert_eq!(self.receive(), json!({"type": "ping", "id": "quiet?", "answer": true}));
     }
 
     /// An error with this code, and its text.
     pub(crate) fn error(&mut self, code: &str) -> Value {
-        let frame = self.hear();
+        let frame = self.receive();
         assert_eq!((&frame["type"], &frame["code"]), (&json!("error"), &json!(code)), "{frame}");
         assert!(frame["message"].as_str().unwrap().len() > 10, "{frame}");
         frame

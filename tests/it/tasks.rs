@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::a2a_side::{
-    Side, acme, all, at_once, id, in_context, message, more, said, settings, soon, text,
+    Side, acme, all, at_once, id, in_context, message, more, output, settings, soon, text,
 };
 use crate::listener::{listener, next};
 
@@ -38,9 +38,9 @@ async fn tim(side: &Side) -> (Agent, UnboundedReceiver<Delivery>) {
 }
 
 /// The next request; notices of the bus itself are for no client.
-async fn asked(hears: &mut UnboundedReceiver<Delivery>) -> Delivery {
+async fn asked(inbox: &mut UnboundedReceiver<Delivery>) -> Delivery {
     loop {
-        let delivery = next(hears).await;
+        let delivery = next(inbox).await;
         if matches!(delivery.message.body, a2a_protocol::Body::TaskRequest(_)) {
             return delivery;
         }
@@ -66,7 +66,7 @@ async fn states(side: &Side, tasks: &[Task]) -> Vec<TaskState> {
 #[tokio::test]
 async fn one_task_runs_per_conversation_and_the_rest_wait_in_order() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let mut tasks = Vec::new();
     for n in 0..5 {
         tasks.push(side.task("tim", at_once(in_context("talk", &n.to_string()))).await);
@@ -76,7 +76,7 @@ async fn one_task_runs_per_conversation_and_the_rest_wait_in_order() {
         [None, Some(1), Some(2), Some(3), Some(4)]
     );
     for n in 0..5 {
-        let delivery = asked(&mut hears).await;
+        let delivery = asked(&mut inbox).await;
         assert_eq!(title(&delivery), n.to_string());
         let working = states(&side, &tasks).await;
         let expected = (0..5).map(|other| match other {
@@ -91,14 +91,14 @@ async fn one_task_runs_per_conversation_and_the_rest_wait_in_order() {
         tim.complete(&delivery, "done").await.unwrap();
         side.until("tim", &tasks[usize::try_from(n).unwrap()], TaskState::Completed).await;
     }
-    assert!(hears.try_recv().is_err());
+    assert!(inbox.try_recv().is_err());
     side.stop().await;
 }
 
 #[tokio::test]
 async fn a_full_conversation_takes_no_more_but_knows_what_it_has() {
     let side = Side::with(TaskSettings { queue_per_context: 2, ..TaskSettings::default() });
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let messages: Vec<_> = (0..4).map(|n| at_once(in_context("talk", &n.to_string()))).collect();
     let mut tasks = Vec::new();
     for message in &messages[..3] {
@@ -112,7 +112,7 @@ async fn a_full_conversation_takes_no_more_but_knows_what_it_has() {
     assert_eq!(side.task("tim", messages[2].clone()).await.id, tasks[2].id);
     // Another conversation has a place, and so has this one when something ends.
     side.task("tim", at_once(in_context("other", "x"))).await;
-    tim.complete(&asked(&mut hears).await, "done").await.unwrap();
+    tim.complete(&asked(&mut inbox).await, "done").await.unwrap();
     side.until("tim", &tasks[1], TaskState::Working).await;
     side.task("tim", messages[3].clone()).await;
     side.stop().await;
@@ -137,16 +137,16 @@ async fn conversations_and_agents_do_not_wait_for_each_other() {
 #[tokio::test]
 async fn who_waits_gets_the_end_and_who_does_not_gets_the_task() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let now = side.task("tim", at_once(text("now"))).await;
     assert_eq!(now.status.state, TaskState::Working);
-    let _unanswered = asked(&mut hears).await;
+    let _unanswered = asked(&mut inbox).await;
     let (end, ()) = tokio::join!(side.task("tim", text("end")), async {
-        let delivery = asked(&mut hears).await;
+        let delivery = asked(&mut inbox).await;
         tim.report(&delivery, "half way").await.unwrap();
         tim.complete(&delivery, "the end").await.unwrap();
     });
-    assert_eq!((end.status.state, said(&end).as_str()), (TaskState::Completed, "the end"));
+    assert_eq!((end.status.state, output(&end).as_str()), (TaskState::Completed, "the end"));
     let history: Vec<_> = end.history.iter().map(|message| message.text()).collect();
     assert_eq!(history, ["end", "half way"]);
     side.stop().await;
@@ -155,9 +155,9 @@ async fn who_waits_gets_the_end_and_who_does_not_gets_the_task() {
 #[tokio::test]
 async fn dispatcher_of_webhooks_is_woken_when_one_is_set() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let (_, ()) = tokio::join!(side.task("tim", text("quietly")), async {
-        tim.complete(&asked(&mut hears).await, "done").await.unwrap();
+        tim.complete(&asked(&mut inbox).await, "done").await.unwrap();
     });
     // The service has done with the first when it takes the second.
     let task = side.task("tim", at_once(text("aloud"))).await;
@@ -165,7 +165,7 @@ async fn dispatcher_of_webhooks_is_woken_when_one_is_set() {
     let config = json!({ "taskId": task.id, "id": "w", "url": "https://example.org/w" });
     let config = serde_json::from_value(config).unwrap();
     side.tasks.set_push(&acme(), &id("tim"), config).await.unwrap();
-    tim.complete(&asked(&mut hears).await, "done").await.unwrap();
+    tim.complete(&asked(&mut inbox).await, "done").await.unwrap();
     soon(side.tasks.pushes_changed()).await;
     side.stop().await;
 }
@@ -173,15 +173,15 @@ async fn dispatcher_of_webhooks_is_woken_when_one_is_set() {
 #[tokio::test]
 async fn a_question_frees_the_place_and_its_answer_is_next() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let mut tasks = Vec::new();
     for name in ["a", "b", "c"] {
         tasks.push(side.task("tim", at_once(in_context("talk", name))).await);
     }
-    tim.block(&asked(&mut hears).await, "which?").await.unwrap();
+    tim.block(&asked(&mut inbox).await, "which?").await.unwrap();
     let asks = side.until("tim", &tasks[0], TaskState::InputRequired).await;
-    assert_eq!(said(&asks), "which?");
-    let b = asked(&mut hears).await;
+    assert_eq!(output(&asks), "which?");
+    let b = asked(&mut inbox).await;
     assert_eq!(title(&b), "b");
     let waits = side.task("tim", at_once(more(&tasks[0], "this one"))).await;
     assert_eq!(waits.status.state, TaskState::Submitted);
@@ -189,13 +189,13 @@ async fn a_question_frees_the_place_and_its_answer_is_next() {
     let places: Vec<_> = join_all(places).await.into_iter().map(|t| place(&t.unwrap())).collect();
     assert_eq!(places, [Some(1), Some(2)]);
     tim.complete(&b, "done").await.unwrap();
-    let a = asked(&mut hears).await;
+    let a = asked(&mut inbox).await;
     assert_eq!(title(&a), "this one");
     let request = openclaw_a2a::A2aRequest::of(&a).unwrap();
     let before: Vec<_> = request.history.iter().map(|message| message.text()).collect();
     assert_eq!(before, ["a", "which?"]);
     tim.complete(&a, "done").await.unwrap();
-    assert_eq!(title(&asked(&mut hears).await), "c");
+    assert_eq!(title(&asked(&mut inbox).await), "c");
     side.stop().await;
 }
 
@@ -203,17 +203,17 @@ async fn a_question_frees_the_place_and_its_answer_is_next() {
 async fn work_that_takes_too_long_fails_and_waiting_for_the_caller_is_no_work() {
     let timeout = Duration::from_millis(50);
     let side = Side::with(TaskSettings { timeout, ..TaskSettings::default() });
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let (asks, ()) = tokio::join!(side.task("tim", text("ask")), async {
-        tim.block(&asked(&mut hears).await, "which?").await.unwrap();
+        tim.block(&asked(&mut inbox).await, "which?").await.unwrap();
     });
     // Two in a row, so that twice the time passes.
     let first = side.task("tim", at_once(in_context("talk", "1"))).await;
-    let late = asked(&mut hears).await;
+    let late = asked(&mut inbox).await;
     let second = side.task("tim", in_context("talk", "2")).await;
     for task in [&side.get("tim", &first).await.unwrap(), &second] {
         assert_eq!(task.status.state, TaskState::Failed);
-        assert!(said(task).starts_with("timed out"), "{task:?}");
+        assert!(output(task).starts_with("timed out"), "{task:?}");
     }
     assert_eq!(states(&side, &[asks]).await, [TaskState::InputRequired]);
     // What comes too late changes nothing.
@@ -227,13 +227,13 @@ async fn work_that_takes_too_long_fails_and_waiting_for_the_caller_is_no_work() 
 async fn what_has_ended_is_forgotten_after_a_while_and_what_is_open_is_not() {
     let ttl = Duration::from_millis(50);
     let side = Side::with(TaskSettings { ttl, ..TaskSettings::default() });
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let open = side.task("tim", at_once(text("open"))).await;
-    let _kept = asked(&mut hears).await;
+    let _kept = asked(&mut inbox).await;
     for end in [TaskAnswer::completed("x"), TaskAnswer::failed("x"), TaskAnswer::declined("x")] {
         let message = text("ends");
         let (ended, ()) = tokio::join!(side.task("tim", message.clone()), async {
-            tim.send_task_response(&asked(&mut hears).await, end).await.unwrap();
+            tim.send_task_response(&asked(&mut inbox).await, end).await.unwrap();
         });
         soon(async {
             while side.get("tim", &ended).await.is_ok() {
@@ -250,11 +250,11 @@ async fn what_has_ended_is_forgotten_after_a_while_and_what_is_open_is_not() {
 async fn unanswered_question_expires_and_is_removed_later() {
     let ttl = Duration::from_millis(200);
     let side = Side::with(TaskSettings { ttl, ..TaskSettings::default() });
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let credentials = TaskAnswer::blocked("who are you?").for_credentials();
     for asks in [TaskAnswer::blocked("which?"), credentials] {
         let task = side.task("tim", at_once(text("ask me"))).await;
-        let delivery = asked(&mut hears).await;
+        let delivery = asked(&mut inbox).await;
         let watched = side.subscribe("tim", &task, None).await.unwrap();
         tim.send_task_response(&delivery, asks).await.unwrap();
         let seen = all(watched).await;
@@ -264,7 +264,7 @@ async fn unanswered_question_expires_and_is_removed_later() {
         let why = end.status.message.as_ref().unwrap().text();
         assert!(why.starts_with("expired: "), "{why}");
         // Its agent is notified, and need not keep it either.
-        while next(&mut hears).await.sender.as_str() != "system" {}
+        while next(&mut inbox).await.sender.as_str() != "system" {}
         assert!(matches!(tim.complete(&delivery, "late").await, Err(SendError::Task(_))));
         soon(async {
             while side.get("tim", &task).await.is_ok() {
@@ -279,23 +279,23 @@ async fn unanswered_question_expires_and_is_removed_later() {
 #[tokio::test]
 async fn the_same_message_again_is_the_same_task() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let once = at_once(text("once"));
     let tasks = join_all((0..10).map(|_| side.task("tim", once.clone()))).await;
     assert!(tasks.iter().all(|task| task.id == tasks[0].id));
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     tim.block(&delivery, "which?").await.unwrap();
     side.until("tim", &tasks[0], TaskState::InputRequired).await;
     let answer = at_once(more(&tasks[0], "this"));
     join_all((0..10).map(|_| side.task("tim", answer.clone()))).await;
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     tim.complete(&delivery, "done").await.unwrap();
     let done = side.until("tim", &tasks[0], TaskState::Completed).await;
     let history: Vec<_> = done.history.iter().map(|message| message.text()).collect();
     assert_eq!(history, ["once", "which?", "this"]);
     assert_eq!(side.task("tim", once).await, done);
     assert_eq!(side.task("tim", answer).await, done);
-    assert!(hears.try_recv().is_err());
+    assert!(inbox.try_recv().is_err());
     side.stop().await;
 }
 
@@ -303,23 +303,23 @@ async fn the_same_message_again_is_the_same_task() {
 async fn where_ids_are_used_again_each_message_is_a_new_one() {
     let reused_ids = vec![id("tim")];
     let side = Side::with(TaskSettings { reused_ids, ..TaskSettings::default() });
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let (ask, answer) = (message(json!({"messageId": "ask"})), json!({"messageId": "answer"}));
     let mut tasks = Vec::new();
     for _ in 0..2 {
         let task = side.task("tim", at_once(ask.clone())).await;
-        tim.block(&asked(&mut hears).await, "which?").await.unwrap();
+        tim.block(&asked(&mut inbox).await, "which?").await.unwrap();
         side.until("tim", &task, TaskState::InputRequired).await;
         // Within one task, too.
         let mut again = at_once(ask.clone());
         again.message.task_id = Some(crate::a2a_side::label(&task));
         side.task("tim", again).await;
-        tim.block(&asked(&mut hears).await, "and which?").await.unwrap();
+        tim.block(&asked(&mut inbox).await, "and which?").await.unwrap();
         side.until("tim", &task, TaskState::InputRequired).await;
         let mut answer = message(answer.clone());
         answer.message.task_id = Some(crate::a2a_side::label(&task));
         let (done, ()) = tokio::join!(side.task("tim", answer), async {
-            tim.complete(&asked(&mut hears).await, "done").await.unwrap();
+            tim.complete(&asked(&mut inbox).await, "done").await.unwrap();
         });
         assert_eq!(done.status.state, TaskState::Completed);
         tasks.push(done.id);
@@ -331,11 +331,11 @@ async fn where_ids_are_used_again_each_message_is_a_new_one() {
 #[tokio::test]
 async fn a_client_that_leaves_changes_nothing() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let sending = side.send("tim", text("and away"));
     let delivery = tokio::select! {
         _ = sending => panic!("nobody has answered"),
-        delivery = asked(&mut hears) => delivery,
+        delivery = asked(&mut inbox) => delivery,
     };
     tim.complete(&delivery, "done").await.unwrap();
     let task = delivery.message.body.task_id().unwrap();
@@ -371,7 +371,7 @@ async fn an_agent_that_errs_or_dies_fails_its_task() {
     side.bus.attach("dies", dies).await.unwrap();
     let task = side.task("errs", text("x")).await;
     assert_eq!(
-        (task.status.state, said(&task).as_str()),
+        (task.status.state, output(&task).as_str()),
         (TaskState::Failed, "no such repository")
     );
     let task = side.task("dies", text("x")).await;
@@ -383,9 +383,9 @@ async fn an_agent_that_errs_or_dies_fails_its_task() {
 #[tokio::test]
 async fn an_agent_may_answer_by_the_id_of_the_task_alone() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let (task, ()) = tokio::join!(side.task("tim", text("x")), async {
-        let task = asked(&mut hears).await.message.body.task_id().unwrap();
+        let task = asked(&mut inbox).await.message.body.task_id().unwrap();
         let answer = TaskAnswer::completed("done").for_task(task);
         tim.send_task_response("acme", answer).await.unwrap();
     });
@@ -396,10 +396,10 @@ async fn an_agent_may_answer_by_the_id_of_the_task_alone() {
 #[tokio::test]
 async fn an_empty_plain_answer_still_ends_the_task() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let (task, ()) = tokio::join!(side.task("tim", text("x")), async {
         let answer = TaskAnswer::completed("x").saying_parts(Vec::new()).directly();
-        tim.send_task_response(&asked(&mut hears).await, answer).await.unwrap();
+        tim.send_task_response(&asked(&mut inbox).await, answer).await.unwrap();
     });
     assert_eq!(task.status.state, TaskState::Completed);
     side.stop().await;

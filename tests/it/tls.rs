@@ -40,8 +40,8 @@ fn a_server_under_tls_is_reached_by_those_who_know_its_certificate() {
     assert!(server.client().trusting(&stranger).try_get("/healthz").is_err());
     // Our own command knows the certificate from the configuration, and follows under TLS too.
     let log = openclaw_a2a().args(["log", "--state-dir"]).arg(folder.path()).output().unwrap();
-    let said = String::from_utf8(log.stdout).unwrap();
-    assert!(log.status.success() && said.contains("roman"), "{said}{:?}", log.stderr);
+    let text = String::from_utf8(log.stdout).unwrap();
+    assert!(log.status.success() && text.contains("roman"), "{text}{:?}", log.stderr);
     assert!(log.stderr.is_empty(), "the server answered: {:?}", log.stderr);
     assert_eq!(server.terminate().code(), Some(0));
 }
@@ -105,8 +105,8 @@ fn a_certificate_that_cannot_be_used_stops_the_start() {
     ] {
         std::fs::write(folder.path().join("a2a.toml"), &config).unwrap();
         let refused = serve(folder.path()).output().unwrap();
-        let said = String::from_utf8(refused.stderr).unwrap();
-        assert!(refused.status.code() == Some(2) && said.contains(word), "{config}{said}");
+        let text = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && text.contains(word), "{config}{text}");
     }
 }
 
@@ -160,8 +160,8 @@ fn a_renewed_certificate_is_shown_after_sighup_and_open_connections_stay() {
     assert!(old.ask(server.host()).starts_with("HTTP/1.1 200"));
     let second = certify(folder.path());
     assert_eq!(Open::to(&server, &[&first]).ask_and_show(server.host()), first, "not yet");
-    let said = server.hang_up();
-    assert!(said.contains("another certificate"), "{said}");
+    let text = server.hang_up();
+    assert!(text.contains("another certificate"), "{text}");
     assert_eq!(Open::to(&server, &[&first, &second]).ask_and_show(server.host()), second);
     assert!(old.ask(server.host()).starts_with("HTTP/1.1 200"), "it goes on");
     assert_eq!(old.shown(), first);
@@ -169,11 +169,11 @@ fn a_renewed_certificate_is_shown_after_sighup_and_open_connections_stay() {
     let key = std::fs::read(folder.path().join("key.pem")).unwrap();
     certify(folder.path());
     std::fs::write(folder.path().join("key.pem"), key).unwrap();
-    let said = server.hang_up();
-    assert!(said.contains("do not fit") && said.contains("certificate in use stays"), "{said}");
+    let text = server.hang_up();
+    assert!(text.contains("do not fit") && text.contains("certificate in use stays"), "{text}");
     std::fs::write(folder.path().join("cert.pem"), "no certificate").unwrap();
-    let said = server.hang_up();
-    assert!(said.contains("no certificate") && said.contains("not reloaded"), "{said}");
+    let text = server.hang_up();
+    assert!(text.contains("no certificate") && text.contains("not reloaded"), "{text}");
     assert_eq!(Open::to(&server, &[&first, &second]).ask_and_show(server.host()), second);
     assert!(old.ask(server.host()).starts_with("HTTP/1.1 200"));
 }
@@ -197,10 +197,10 @@ fn a_certificate_of_an_authority_is_named_as_what_is_wrong() {
     std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).unwrap();
     let server = Server::with_config(folder.path(), CONFIG);
     assert!(crate::server::stderr(folder.path()).contains("CA:TRUE"), "it says so at the start");
-    let said = openclaw_a2a().args(["agents", "--state-dir"]).arg(folder.path()).output().unwrap();
-    let said = String::from_utf8(said.stderr).unwrap();
-    assert!(!said.contains("no server is running"), "{said}");
-    assert!(said.contains("a server runs on") && said.contains("CA:TRUE"), "{said}");
+    let text = openclaw_a2a().args(["agents", "--state-dir"]).arg(folder.path()).output().unwrap();
+    let text = String::from_utf8(text.stderr).unwrap();
+    assert!(!text.contains("no server is running"), "{text}");
+    assert!(text.contains("a server runs on") && text.contains("CA:TRUE"), "{text}");
     drop(server);
 }
 

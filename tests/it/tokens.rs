@@ -148,9 +148,9 @@ fn guessing_is_slowed_and_a_good_token_still_passes() {
 fn others_may_connect_only_when_there_are_tokens() {
     let folder = tempfile::tempdir().unwrap();
     let refused = serve_on(folder.path(), "0.0.0.0:0").output().unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(refused.status.code() == Some(2), "{said}");
-    assert!(said.contains("openclaw-a2a token create --agent"), "{said}");
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2), "{text}");
+    assert!(text.contains("openclaw-a2a token create --agent"), "{text}");
     let (id, david) = create(folder.path(), &["--operator", "david"]);
     let server = Server::start_by(serve_on(folder.path(), "0.0.0.0:0"), folder.path());
     assert!(server.url().starts_with("http://127.0.0.1:"), "{}", server.url());
@@ -196,8 +196,8 @@ fn the_command_shows_a_token_once_and_lists_whose_there_are() {
         (&["revoke", "bbbbbbbbbbbb"], 1, "no token"),
     ] {
         let refused = command(folder.path(), bad);
-        let said = String::from_utf8(refused.stderr).unwrap();
-        assert!(refused.status.code() == Some(code) && said.contains(word), "{bad:?}: {said}");
+        let text = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(code) && text.contains(word), "{bad:?}: {text}");
     }
     assert_eq!(std::fs::read(&file).unwrap(), before);
 }
@@ -208,8 +208,8 @@ fn a_damaged_token_file_stops_the_start() {
     std::fs::create_dir(folder.path().join("data")).unwrap();
     std::fs::write(folder.path().join("data/a2a-tokens.json"), "{\"version\":1").unwrap();
     let refused = serve_on(folder.path(), "127.0.0.1:0").output().unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(refused.status.code() == Some(2) && said.contains("damaged"), "{said}");
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && text.contains("damaged"), "{text}");
 }
 
 /// What an A2A endpoint learns of its caller.
@@ -297,22 +297,22 @@ fn first_token_warns_about_connected_agents() {
     while server.get("/bus/agents/tim").body["connected"] != true {
         std::thread::yield_now();
     }
-    let said = |args: &[&str]| {
+    let text = |args: &[&str]| {
         let output = command(folder.path(), args);
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    let (code, err) = said(&["create", "--operator", "david"]);
+    let (code, err) = text(&["create", "--operator", "david"]);
     assert_eq!(code, Some(2), "{err}");
     for word in ["this is the first token", "1 connected: tim", "--yes", "token create --agent ID"]
     {
         assert!(err.contains(word), "no {word:?} in {err}");
     }
     assert_eq!(server.get("/bus/agents").status, 200, "nothing has changed");
-    let (code, err) = said(&["create", "--operator", "david", "--yes"]);
+    let (code, err) = text(&["create", "--operator", "david", "--yes"]);
     assert_eq!(code, Some(0), "{err}");
     assert!(err.contains("from now on the running server asks every call for one"), "{err}");
     is(&server.get("/bus/agents"), 401, "unauthorized");
     is(&waiting.join().unwrap().unwrap(), 401, "unauthorized");
-    let (code, err) = said(&["create", "--agent", "tim"]);
+    let (code, err) = text(&["create", "--agent", "tim"]);
     assert!(code == Some(0) && !err.contains("first token"), "{err}");
 }

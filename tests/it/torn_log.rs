@@ -53,8 +53,8 @@ fn backup(folder: &Path) -> Option<i32> {
 }
 
 fn in_log(folder: &Path) -> HashSet<String> {
-    let said = log(folder, &["--limit", "0", "--format", "jsonl"]);
-    let records = said.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let text = log(folder, &["--limit", "0", "--format", "jsonl"]);
+    let records = text.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     records.map(|record| record["messageId"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -76,8 +76,8 @@ fn a_write_that_lost_its_beginning_is_set_aside_and_the_log_is_whole() {
     let server = Server::start(down.path());
     server.accepted(&message("roman", "tim", "the log goes on"));
     assert_eq!(server.terminate().code(), Some(0));
-    let said = log(down.path(), &["verify"]);
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let text = log(down.path(), &["verify"]);
+    assert_eq!(text.code, Some(0), "{}{}", text.out, text.err);
     assert_eq!(backup(down.path()), Some(0));
     let found = in_log(down.path());
     assert!(promised.iter().all(|id| found.contains(id)), "{promised:?}");
@@ -102,7 +102,7 @@ fn the_same_hole_in_what_was_promised_is_damage() {
     server.accepted(&message("roman", "tim", "the log goes on"));
     assert_eq!(server.terminate().code(), Some(0));
     assert!(std::fs::read(day(folder.path())).unwrap().starts_with(&bytes), "nothing is cut off");
-    let said = log(folder.path(), &["verify"]);
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
-    assert!(said.out.starts_with("not whole: "), "{}", said.out);
+    let text = log(folder.path(), &["verify"]);
+    assert_eq!(text.code, Some(1), "{}{}", text.out, text.err);
+    assert!(text.out.starts_with("not whole: "), "{}", text.out);
 }

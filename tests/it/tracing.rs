@@ -100,7 +100,7 @@ fn sessions_carry_traces_both_ways() {
     server.inbox("roman", "");
     let sent = message("roman", "tim", "hi");
     server.with("traceparent", GIVEN).with("tracestate", "a=b").accepted(&sent);
-    let frame = tim.hear();
+    let frame = tim.receive();
     assert_eq!((&frame["type"], &frame["tracestate"]), (&json!("deliver"), &json!("a=b")));
     assert_eq!(frame["traceparent"], below(ID, id_of(&sent)));
 
@@ -108,7 +108,7 @@ fn sessions_carry_traces_both_ways() {
     for (given, trace) in [(frame["traceparent"].clone(), Some(ID)), (json!("00-nonsense"), None)] {
         let answer = message("tim", "roman", "hello");
         tim.say(&json!({"type": "send", "message": answer, "traceparent": given}));
-        let receipt = tim.hear();
+        let receipt = tim.receive();
         assert_eq!(receipt["type"], "receipt", "{receipt}");
         let taken = server.inbox("roman", "wait=10s&limit=1");
         let trace = trace.map_or_else(|| of(&answer), str::to_owned);
@@ -127,7 +127,7 @@ fn tasks_carry_the_trace_of_their_caller_to_agents_and_webhooks() {
     caller.with("traceparent", GIVEN).begin(json!({"contextId": "c"})).unwrap();
     let traced = caller.with("traceparent", other).with("tracestate", "a=b");
     let second = traced.begin(json!({"contextId": "c"})).unwrap();
-    let (url, told) = receiver(&["200 OK"]);
+    let (url, answered) = receiver(&["200 OK"]);
     caller.set_push(&id(&second), &json!({"url": url})).unwrap();
     let first = server.inbox("tim", "wait=10s&limit=1").remove(0);
     assert_eq!(first["traceparent"], below(ID, id_of(&first)));
@@ -141,7 +141,7 @@ fn tasks_carry_the_trace_of_their_caller_to_agents_and_webhooks() {
     assert_eq!(server.settle("tim", id_of(&request), "ack").status, 200);
     tim.complete(&request["message"], "done");
     for _ in 0..3 {
-        let head = next_call(&told).head;
+        let head = next_call(&answered).head;
         let parent = below(&other[3..35], &id(&second));
         assert!(head.contains(&format!("traceparent: {parent}\r\n")), "{head}");
         assert!(head.contains("tracestate: a=b\r\n"), "{head}");
@@ -156,8 +156,8 @@ fn tasks_carry_the_trace_of_their_caller_to_agents_and_webhooks() {
 /// Asks bob for something, in a conversation of its own, and waits for it.
 async fn hand_on(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
     let mut work = tim.request_task("bob", NewTask::new("Look", "Look at it")).await?;
-    let said = work.result().await.map(|done| done.summary().to_owned()).unwrap_or_default();
-    tim.complete(&delivery, said).await?;
+    let text = work.result().await.map(|done| done.summary().to_owned()).unwrap_or_default();
+    tim.complete(&delivery, text).await?;
     Ok(())
 }
 
@@ -187,9 +187,9 @@ async fn handlers_have_the_trace_of_their_delivery_and_their_messages_continue_i
     bob.complete(&asked, "seen").await.unwrap();
     let answer = tokio::time::timeout(Duration::from_secs(20), async {
         loop {
-            let heard = next(&mut romans).await;
-            if heard.message.kind() == Kind::TaskResponse {
-                return heard;
+            let received = next(&mut romans).await;
+            if received.message.kind() == Kind::TaskResponse {
+                return received;
             }
         }
     });
@@ -203,7 +203,7 @@ async fn handlers_have_the_trace_of_their_delivery_and_their_messages_continue_i
 fn one_id_goes_through_the_log_of_the_program() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = serve(folder.path());
-    command.env("OPENCLAW_LOG", "info,openclaw_a2a=debug,a2a_actors=debug");
+    command.env("OPENCLAW_LOG", "info,a2a_gateway=debug,a2a_actors=debug");
     let server = Server::start_by(command, folder.path());
     let caller = Caller::of_host(&server, Form::Rest10);
     caller.with("traceparent", GIVEN).ask(json!({"text": "time"})).unwrap();
@@ -216,19 +216,19 @@ fn one_id_goes_through_the_log_of_the_program() {
     };
     let plain = of(&request(&plain["id"])["message"]);
     assert_eq!(server.terminate().code(), Some(0));
-    let said = stderr(folder.path());
+    let text = stderr(folder.path());
     let says = |span: &str, trace: &str| {
         // Something was done inside of it.
         let is_entered = |line: &str| line.contains("close") && !line.contains("busy=0.00ns");
         let is_named = |line: &str| line.contains(&format!("{span}{{")) && line.contains(trace);
-        said.lines().any(|line| is_named(line) && is_entered(line))
+        text.lines().any(|line| is_named(line) && is_entered(line))
     };
     for span in ["request", "route", "handle", "task"] {
-        assert!(says(span, ID), "{span} of what was given:\n{said}");
-        assert!(says(span, &plain), "{span} of what was not:\n{said}");
+        assert!(says(span, ID), "{span} of what was given:\n{text}");
+        assert!(says(span, &plain), "{span} of what was not:\n{text}");
     }
     for span in ["request", "route"] {
-        assert!(says(span, &of(&sent)), "{span} of a message:\n{said}");
+        assert!(says(span, &of(&sent)), "{span} of a message:\n{text}");
     }
 }
 
@@ -247,10 +247,10 @@ fn warnings_about_a_message_name_its_trace() {
     let notice = server.inbox("roman", "wait=10s").remove(0);
     assert_eq!(notice["traceparent"], below(ID, id_of(&notice)), "the notice belongs to it");
     assert_eq!(server.terminate().code(), Some(0));
-    let said = stderr(folder.path());
+    let text = stderr(folder.path());
     for what in ["an attempt failed", "a message became a dead letter"] {
         let line =
-            said.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{said}"));
+            text.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{text}"));
         assert!(line.contains(&format!("trace={ID}")), "{line}");
     }
 }

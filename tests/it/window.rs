@@ -56,11 +56,11 @@ impl Team {
         &self,
         window: usize,
     ) -> (u64, Arc<Several>, UnboundedReceiver<(Delivery, Settle)>) {
-        let (out, hears) = unbounded_channel();
+        let (out, inbox) = unbounded_channel();
         let several = Arc::new(Several { window: window.into(), out });
         let number =
             self.bus.system().attach(self.tim.clone(), Arc::clone(&several) as _).await.unwrap();
-        (number, several, hears)
+        (number, several, inbox)
     }
 
     async fn send(&self, count: usize) -> Vec<u64> {
@@ -82,29 +82,29 @@ impl Team {
     }
 }
 
-fn nothing<T>(hears: &mut UnboundedReceiver<T>) -> bool {
-    hears.try_recv().is_err()
+fn nothing<T>(inbox: &mut UnboundedReceiver<T>) -> bool {
+    inbox.try_recv().is_err()
 }
 
 #[tokio::test]
 async fn in_flight_limit_holds_in_order_and_each_settlement_frees_a_permit() {
     let team = Team::start().await;
-    let (_, _several, mut hears) = team.attach(3).await;
+    let (_, _several, mut inbox) = team.attach(3).await;
     let sent = team.send(20).await;
     let mut hands = Vec::new();
     for seq in &sent[..3] {
-        let (delivery, settle) = next(&mut hears).await;
+        let (delivery, settle) = next(&mut inbox).await;
         assert_eq!((delivery.seq, delivery.attempt), (*seq, 1));
         hands.push(settle);
     }
     team.bus.agents().await; // whatever was to be handed out is
-    assert!(nothing(&mut hears));
+    assert!(nothing(&mut inbox));
     for seq in &sent[3..] {
         // The newest first: the one that is done frees a permit, not the first.
-        let (told, durable) = oneshot::channel();
-        let done = Handled { note: None, durable: Some(told) };
+        let (answered, durable) = oneshot::channel();
+        let done = Handled { note: None, durable: Some(answered) };
         hands.pop().unwrap().send(Ok(done)).unwrap();
-        let (delivery, settle) = next(&mut hears).await;
+        let (delivery, settle) = next(&mut inbox).await;
         assert_eq!(delivery.seq, *seq);
         hands.push(settle);
         tokio::time::timeout(SOON, durable).await.unwrap().unwrap();
@@ -117,23 +117,23 @@ async fn in_flight_limit_holds_in_order_and_each_settlement_frees_a_permit() {
 #[tokio::test]
 async fn failed_delivery_is_redelivered_and_a_lost_agent_fails_all_of_its_own() {
     let team = Team::start().await;
-    let (number, _several, mut hears) = team.attach(2).await;
+    let (number, _several, mut inbox) = team.attach(2).await;
     let sent = team.send(2).await;
-    let (_, first) = next(&mut hears).await;
-    let (_, _second) = next(&mut hears).await;
-    let (told, durable) = oneshot::channel();
-    let failed = Failed { reason: "not today".into(), durable: Some(told) };
+    let (_, first) = next(&mut inbox).await;
+    let (_, _second) = next(&mut inbox).await;
+    let (answered, durable) = oneshot::channel();
+    let failed = Failed { reason: "not today".into(), durable: Some(answered) };
     first.send(Err(failed)).unwrap();
     tokio::time::timeout(SOON, durable).await.unwrap().unwrap();
-    let (delivery, _first) = next(&mut hears).await;
+    let (delivery, _first) = next(&mut inbox).await;
     assert_eq!((delivery.seq, delivery.attempt), (sent[0], 2));
     team.bus.system().lose(team.tim.clone(), number, "the line went dead".into());
-    let (_, _several, mut hears) = team.attach(2).await;
+    let (_, _several, mut inbox) = team.attach(2).await;
     for (seq, attempt) in [(sent[0], 3), (sent[1], 2)] {
-        let (delivery, settle) = next(&mut hears).await;
+        let (delivery, settle) = next(&mut inbox).await;
         assert_eq!((delivery.seq, delivery.attempt), (seq, attempt));
-        let (told, durable) = oneshot::channel();
-        settle.send(Ok(Handled { note: None, durable: Some(told) })).unwrap();
+        let (answered, durable) = oneshot::channel();
+        settle.send(Ok(Handled { note: None, durable: Some(answered) })).unwrap();
         tokio::time::timeout(SOON, durable).await.unwrap().unwrap();
     }
     let events = ["attempt_failed", "delivered", "attempt_failed", "delivered", "acknowledged"];
@@ -144,25 +144,25 @@ async fn failed_delivery_is_redelivered_and_a_lost_agent_fails_all_of_its_own() 
 #[tokio::test]
 async fn one_that_is_away_keeps_its_messages_and_what_waits_goes_to_another() {
     let team = Team::start().await;
-    let (number, several, mut hears) = team.attach(1).await;
+    let (number, several, mut inbox) = team.attach(1).await;
     let sent = team.send(3).await;
-    let (_, first) = next(&mut hears).await;
+    let (_, first) = next(&mut inbox).await;
     several.window.store(0, Relaxed);
     team.bus.system().set_present(team.tim.clone(), number, false);
     let agents = team.bus.agents().await;
     assert_eq!(agents.iter().find(|agent| agent.agent_id == team.tim).unwrap().sessions, 0);
-    let (_, _other, mut other_hears) = team.attach(5).await;
+    let (_, _other, mut other_inbox) = team.attach(5).await;
     for seq in &sent[1..] {
-        assert_eq!(next(&mut other_hears).await.0.seq, *seq);
+        assert_eq!(next(&mut other_inbox).await.0.seq, *seq);
     }
     // It is back, and what it was given before still counts.
     several.window.store(1, Relaxed);
     team.bus.system().set_present(team.tim.clone(), number, true);
-    let (told, durable) = oneshot::channel();
-    first.send(Ok(Handled { note: None, durable: Some(told) })).unwrap();
+    let (answered, durable) = oneshot::channel();
+    first.send(Ok(Handled { note: None, durable: Some(answered) })).unwrap();
     tokio::time::timeout(SOON, durable).await.unwrap().unwrap();
     assert_eq!(team.events(sent[0]), ["acknowledged"]);
     let later = team.send(1).await;
-    assert_eq!(next(&mut hears).await.0.seq, later[0]); // the least loaded
+    assert_eq!(next(&mut inbox).await.0.seq, later[0]); // the least loaded
     team.bus.stop_within(Duration::ZERO).await;
 }

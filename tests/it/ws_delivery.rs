@@ -96,7 +96,7 @@ fn as_many_as_the_window_are_out_and_in_order() {
     for expected in &all[4..] {
         // Each one that is done frees a permit.
         socket.say(&json!({"type": "ack", "messageId": id_of(&out.remove(2))}));
-        let mut frames = [socket.hear(), socket.hear()];
+        let mut frames = [socket.receive(), socket.receive()];
         frames.sort_by_key(|frame| frame["type"].as_str().unwrap().to_owned());
         assert_eq!(frames[0]["type"], "ack");
         assert_eq!(text(&frames[1]), *expected);
@@ -165,7 +165,7 @@ fn two_sessions_share_the_work_and_a_conversation_stays_with_one() {
             server.accepted(&message);
         }
     }
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for socket in [&mut a, &mut b] {
         let frames: Vec<_> = (0..6).map(|_| socket.delivered()).collect();
         socket.is_quiet();
@@ -174,12 +174,12 @@ fn two_sessions_share_the_work_and_a_conversation_stays_with_one() {
         own.sort();
         own.dedup();
         assert_eq!(own.len(), 2, "{own:?}");
-        heard.extend(own);
+        received.extend(own);
     }
-    heard.sort();
+    received.sort();
     let mut talks = talks;
     talks.sort();
-    assert_eq!(heard, talks);
+    assert_eq!(received, talks);
     // When one goes, the other has it all.
     drop(b);
     let again: Vec<_> = (0..6).map(|_| a.delivered()).collect();
@@ -205,7 +205,7 @@ fn cancelled_task_is_reported_to_the_session_that_holds_it() {
     assert_eq!(called_off.status, 200, "{called_off:?}");
     let cancel = json!({"type": "cancel", "messageId": request["messageId"], "taskId": task});
     // The notice of the bus comes as a message of its own, before or after.
-    let mut frames = vec![socket.hear(), socket.hear()];
+    let mut frames = vec![socket.receive(), socket.receive()];
     frames.sort_by_key(|frame| frame["type"].as_str().unwrap().to_owned());
     assert_eq!(frames[0], cancel);
     assert_eq!(frames[1]["sender"], "system", "{frames:?}");
@@ -213,7 +213,7 @@ fn cancelled_task_is_reported_to_the_session_that_holds_it() {
     drop(socket);
     let (mut socket, hello) = Socket::greet(&server, "tim", json!({"resume": session}));
     assert_eq!(hello["inHands"].as_array().unwrap().len(), 2);
-    assert_eq!(socket.hear(), cancel);
+    assert_eq!(socket.receive(), cancel);
     socket.nack(&frame, "stopped");
     // No session wants another attempt.
     assert_eq!(events(&server, &request).last().unwrap(), "cancelled");

@@ -16,7 +16,7 @@ fn started() -> (TempDir, Server) {
 
 fn sent(socket: &mut Socket, name: &str, message: &Value) -> Value {
     socket.say(&json!({"type": "send", "ref": name, "message": message}));
-    let receipt = socket.hear();
+    let receipt = socket.receive();
     assert_eq!((&receipt["type"], &receipt["ref"]), (&json!("receipt"), &json!(name)), "{receipt}");
     receipt
 }
@@ -50,8 +50,8 @@ fn refusal_has_its_cause_and_the_session_continues() {
     let forged = sent(&mut tim, "a", &message("roman", "ann", "hi"));
     assert_eq!(forged["outcome"], "forbidden");
     assert!(forged["reason"].as_str().unwrap().contains("`tim`"), "{forged}");
-    let nobody = sent(&mut tim, "b", &message("tim", "nobody", "hi"));
-    assert_eq!(nobody["outcome"], "unknown_recipient");
+    let unknown = sent(&mut tim, "b", &message("tim", "nobody", "hi"));
+    assert_eq!(unknown["outcome"], "unknown_recipient");
     let mut bad = message("tim", "ann", "hi");
     bad["prioritty"] = json!("high");
     bad["payload"]["status"] = json!("started");
@@ -91,12 +91,12 @@ fn many_requests_may_be_under_way_and_messages_keep_their_order() {
         tim.say(&json!({"type": "send", "ref": n.to_string(), "message": message}));
     }
     let mut answered: Vec<_> =
-        (0..100).map(|_| tim.hear()["ref"].as_str().unwrap().to_owned()).collect();
+        (0..100).map(|_| tim.receive()["ref"].as_str().unwrap().to_owned()).collect();
     answered.sort_by_key(|name| name.parse::<u32>().unwrap());
     let names: Vec<_> = (0..100).map(|n| n.to_string()).collect();
     assert_eq!(answered, names);
-    let heard: Vec<_> = (0..100).map(|_| text(&ann.delivered()).to_owned()).collect();
-    assert_eq!(heard, names);
+    let received: Vec<_> = (0..100).map(|_| text(&ann.delivered()).to_owned()).collect();
+    assert_eq!(received, names);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_frame_that_cannot_be_read_is_answered_with_what_can() {
     socket.error("binary");
     // A frame that is right makes up for those before it.
     socket.say(&json!({"type": "hello"}));
-    assert_eq!(socket.hear()["type"], "hello");
+    assert_eq!(socket.receive()["type"], "hello");
     socket.is_quiet();
 }
 

@@ -43,10 +43,10 @@ fn a_session_that_is_resumed_keeps_its_messages_and_gets_none_twice() {
     assert_eq!(hello["inHands"], json!(ids[..3]));
     socket.is_quiet();
     socket.say(&json!({"type": "ack", "messageId": ids[1]}));
-    let mut said = [socket.hear(), socket.hear()];
-    said.sort_by_key(|frame| frame["type"].as_str().unwrap().to_owned());
-    assert_eq!(said[0], json!({"type": "ack", "messageId": ids[1], "durable": true}));
-    assert_eq!((text(&said[1]), &said[1]["attempt"]), ("d", &json!(1)));
+    let mut output = [socket.receive(), socket.receive()];
+    output.sort_by_key(|frame| frame["type"].as_str().unwrap().to_owned());
+    assert_eq!(output[0], json!({"type": "ack", "messageId": ids[1], "durable": true}));
+    assert_eq!((text(&output[1]), &output[1]["attempt"]), ("d", &json!(1)));
     // Once more, and this time the agent lists what it still has: the rest is redelivered.
     drop(socket);
     let hello = json!({"window": 3, "resume": session, "inHands": [ids[0]]});
@@ -183,7 +183,7 @@ fn after_a_crash_the_acknowledged_is_never_redelivered_and_the_rest_is() {
         }
         for _ in 0..10 {
             let frame = loop {
-                let frame = socket.hear();
+                let frame = socket.receive();
                 if frame["type"] == "deliver" {
                     break frame;
                 }
@@ -194,7 +194,7 @@ fn after_a_crash_the_acknowledged_is_never_redelivered_and_the_rest_is() {
         }
         server.kill();
         // What was answered counts, even if it is read only now.
-        while let Some(frame) = socket.try_hear() {
+        while let Some(frame) = socket.try_receive() {
             if frame["type"] == "ack" {
                 acknowledged.push(frame["messageId"].clone());
             }
@@ -304,7 +304,7 @@ fn pings_are_answered_both_ways() {
     let (mut socket, _) = Socket::connect(&server, "tim");
     socket.is_quiet();
     socket.say(&json!({"type": "ping"}));
-    assert_eq!(socket.hear(), json!({"type": "ping", "answer": true}));
+    assert_eq!(socket.receive(), json!({"type": "ping", "answer": true}));
     socket.say(&json!({"type": "ping", "id": "x", "answer": true}));
     socket.say_raw(Message::Ping("abc".into()));
     assert_eq!(socket.pong(), "abc");

@@ -63,8 +63,8 @@ fn one(client: &Client, place: &Place, book: &Book, dice: &mut Dice) -> Option<(
     // JSON-RPC reports errors with status 200.
     let refused = (400..500).contains(&status) || answer.get("error").is_some();
     if !refused && status != 503 {
-        let said = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
-        book.fault("bad input was taken", format!("{status} {answer} for {path} {said}"));
+        let output = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
+        book.fault("bad input was taken", format!("{status} {answer} for {path} {output}"));
     }
     Some(())
 }

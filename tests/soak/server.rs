@@ -52,13 +52,13 @@ impl Server {
             .stderr(log.unwrap())
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
-        while said.read_line(&mut line).unwrap_or(0) > 0 {
+        while output.read_line(&mut line).unwrap_or(0) > 0 {
             if let Some(url) = line.split_whitespace().find(|word| word.starts_with("http://")) {
                 let url = url.trim_end_matches(['/', '.']).to_owned();
                 // Read on: a server must not wait for the reader of its output.
-                std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
+                std::thread::spawn(move || output.read_to_end(&mut Vec::new()));
                 return Ok(Self { child, url });
             }
             line.clear();

@@ -28,25 +28,25 @@ pub(crate) struct About {
 /// `None` when the message came from the bus itself: notices are never answered.
 pub(crate) fn late_failure(
     event: Event,
-    given_up: &Arc<Envelope>,
+    failed: &Arc<Envelope>,
     recipient: &AgentId,
     reason: &str,
     now: Now,
 ) -> Option<Envelope> {
-    let to = &given_up.from.agent_id;
+    let to = &failed.from.agent_id;
     if to.as_str() == SYSTEM {
         return None;
     }
     let text = format!(
         "Your {} {} to {recipient} was not handled and is a dead letter now: {reason}",
-        given_up.kind(),
-        given_up.message_id
+        failed.kind(),
+        failed.message_id
     );
     let about = About {
-        conversation: given_up.correlation_id,
-        task: given_up.body.task_id(),
+        conversation: failed.correlation_id,
+        task: failed.body.task_id(),
         event,
-        message: Some(given_up.message_id),
+        message: Some(failed.message_id),
     };
     notice(to, about, &text, reason, now)
 }

@@ -235,8 +235,8 @@ impl Service {
     pub(super) fn fail(&mut self, id: TaskId, why: &str, cancel_on_bus: bool) -> bool {
         let now = self.clock.now();
         let Some(live) = self.live.get_mut(&id) else { return false };
-        let said = a2a_policy::tasks::AgentText::plain(why);
-        let Some(event) = live.advance(TaskTransition::Fail, said, now) else { return false };
+        let output = a2a_policy::tasks::AgentText::plain(why);
+        let Some(event) = live.advance(TaskTransition::Fail, output, now) else { return false };
         let action =
             if cancel_on_bus { AgentAction::Cancel(why.to_owned()) } else { AgentAction::None };
         self.change(id, vec![event], Followup { action, ..Followup::default() });

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use crate::admission::quota::Quotas;
 use crate::admission::waiting_call::WaitingCall;
 use crate::auth::{BusCaller, revoked};
+use crate::duration;
 use crate::problem::{Reason, agent_id, inbox_problem, no_such_agent, refuse};
 
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -69,7 +70,7 @@ pub(crate) async fn take(
 ) -> actix_web::Result<HttpResponse> {
     let agent = agent_id(&agent)?;
     who.must_be(&agent)?;
-    let wait = match query.wait.as_deref().map(duration) {
+    let wait = match query.wait.as_deref().map(duration::parse_or_seconds) {
         None => Duration::ZERO,
         Some(Some(wait)) => wait.min(LONGEST_WAIT),
         Some(None) => {
@@ -137,19 +138,6 @@ fn taken(deliveries: &[Delivery]) -> Vec<TakenMessage<'_>> {
             })
         })
         .collect()
-}
-
-/// Parses a duration: `30s`, `500ms`, `2m`, or bare seconds.
-#[must_use]
-pub fn duration(text: &str) -> Option<Duration> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().ok()?;
-    match &text[digits..] {
-        "ms" => Some(Duration::from_millis(number)),
-        "" | "s" => Some(Duration::from_secs(number)),
-        "m" => Some(Duration::from_secs(number.checked_mul(60)?)),
-        _ => None,
-    }
 }
 
 /// Agent and message of the path; the inbox must be the caller's.
@@ -224,20 +212,4 @@ pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
             .reason()
             .json(200, "It is redelivered after a pause, or becomes a dead letter", &settled(schemas, "attempt_failed")),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_read_with_their_unit() {
-        assert_eq!(duration("30s"), Some(Duration::from_secs(30)));
-        assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
-        assert_eq!(duration("2m"), Some(Duration::from_secs(120)));
-        assert_eq!(duration("5"), Some(Duration::from_secs(5)));
-        for bad in ["", "s", "-1s", "1h", "1.5s", "99999999999999999999s"] {
-            assert_eq!(duration(bad), None, "{bad}");
-        }
-    }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use a2a_actors::{BusSystem, CancelError, TaskFilter};
 use a2a_policy::Assignment;
 use a2a_protocol::fault::Fault;
-use a2a_protocol::task::{Task as A2aTask, ContextId, TaskState as A2aTaskState};
+use a2a_protocol::task::{ContextId, Task as A2aTask, TaskState as A2aTaskState};
 use a2a_protocol::{AgentId, AssignmentState, BadUuid, TaskId};
 use a2a_taskdb::{ListQuery, MAX_PAGE, StoredTask};
 use actix_web::http::StatusCode;

@@ -205,13 +205,13 @@ fn records_behind_a_hole_are_indexed_again_once() {
 /// Incompressible text.
 pub fn noise() -> String {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let letters = std::iter::repeat_with(|| {
+    let deliveries = std::iter::repeat_with(|| {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
         char::from(b'!' + (random % 90) as u8)
     });
-    letters.filter(|c| !matches!(c, '"' | '\\')).take(200_000).collect()
+    deliveries.filter(|c| !matches!(c, '"' | '\\')).take(200_000).collect()
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl Model {
     /// Pending deliveries and dead letters as [`pending`] and [`dead`] list them, computed separately.
     fn owed(&self) -> (Vec<String>, Vec<String>, BTreeSet<String>) {
         let mut live: BTreeMap<(u64, usize), (String, u32)> = BTreeMap::new();
-        let mut given_up: BTreeMap<(u64, usize), String> = BTreeMap::new();
+        let mut failed: BTreeMap<(u64, usize), String> = BTreeMap::new();
         let mut agents = BTreeSet::new();
         for line in &self.lines {
             match line {
@@ -127,7 +127,7 @@ impl Model {
                     };
                     let at = live.iter().find(|(k, v)| k.0 == of && v.0 == who).map(|(k, _)| *k);
                     let gone =
-                        given_up.iter().find(|(k, v)| k.0 == of && **v == who).map(|(k, _)| *k);
+                        failed.iter().find(|(k, v)| k.0 == of && **v == who).map(|(k, _)| *k);
                     match (e.event, at, gone) {
                         (Event::Delivered | Event::AttemptFailed, Some(at), _) => {
                             live.get_mut(&at).unwrap().1 = 1;
@@ -136,14 +136,14 @@ impl Model {
                             drop(live.remove(&at))
                         }
                         (Event::Acknowledged | Event::Cancelled | Event::Dropped, _, Some(at)) => {
-                            given_up.remove(&at);
+                            failed.remove(&at);
                         }
                         (Event::Expired | Event::DeadLetter, Some(at), _) => {
                             live.remove(&at);
-                            given_up.insert(at, who);
+                            failed.insert(at, who);
                         }
                         (Event::Returned, _, Some(at)) => {
-                            given_up.remove(&at);
+                            failed.remove(&at);
                             live.insert(at, (who, 0));
                         }
                         _ => {}
@@ -152,15 +152,15 @@ impl Model {
             }
         }
         let live = live.iter().map(|((seq, _), (who, n))| format!("{seq} {who} {n}")).collect();
-        let given_up = given_up.iter().map(|((seq, _), who)| format!("{seq} {who} why")).collect();
-        (live, given_up, agents)
+        let failed = failed.iter().map(|((seq, _), who)| format!("{seq} {who} why")).collect();
+        (live, failed, agents)
     }
 
     fn check_recovered(&self, recovered: &Recovered) {
-        let (live, given_up, agents) = self.owed();
+        let (live, failed, agents) = self.owed();
         assert_eq!(recovered.next_seq, self.next_seq());
         assert_eq!(pending(recovered), live);
-        assert_eq!(dead(recovered), given_up);
+        assert_eq!(dead(recovered), failed);
         assert_eq!(
             recovered.agents.iter().map(ToString::to_string).collect::<BTreeSet<_>>(),
             agents

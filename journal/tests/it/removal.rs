@@ -81,9 +81,9 @@ fn removal_too_large_for_one_record_is_split() {
     let mut journal = with_facts(dir.path());
     let removed = journal.retain(on(2)).unwrap().removed;
     assert_eq!(removed[0].last, NOTED);
-    let said = removal_events(&journal, 102);
-    assert!(said.len() > 5, "{}", said.len());
-    assert_eq!(said.iter().position(|removes| *removes), Some(said.len() - 1), "last of all");
+    let output = removal_events(&journal, 102);
+    assert!(output.len() > 5, "{}", output.len());
+    assert_eq!(output.iter().position(|removes| *removes), Some(output.len() - 1), "last of all");
     assert_eq!(names(dir.path()), ["2026-02-22.jsonl.zst", "2026-02-23.jsonl"]);
     is_whole(dir.path(), &journal);
     journal.close().unwrap();

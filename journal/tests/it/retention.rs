@@ -159,9 +159,9 @@ fn old_days_are_removed_and_recorded() {
     assert_eq!((removed[0].first, removed[0].last), (1, 2 * LINES_A_DAY));
     assert_eq!(removed[0].from_day.to_string(), "2026-02-21");
     assert_eq!(removed[0].to_day.to_string(), "2026-02-22");
-    let said = journal.reader().after(head.seq, 10).unwrap();
-    assert_eq!(said.len(), 1);
-    let line: serde_json::Value = serde_json::from_str(said[0].get()).unwrap();
+    let output = journal.reader().after(head.seq, 10).unwrap();
+    assert_eq!(output.len(), 1);
+    let line: serde_json::Value = serde_json::from_str(output[0].get()).unwrap();
     assert_eq!(line["event"], "removed");
     assert_eq!((&line["count"], &line["removed"][0]["last"]), (&80.into(), &80.into()));
     assert_eq!(line["reason"], "records are kept for 2 days");
@@ -260,8 +260,9 @@ fn offer_is_used_or_dropped() {
     commit(&mut journal, &[offer(200, 1)]);
     assert_eq!(journal.reader().head().seq, 3 * LINES_A_DAY, "too early");
     commit(&mut journal, &[later(201, 2), offer(202, 2), later(203, 2), offer(204, 2)]);
-    let said = journal.reader().after(3 * LINES_A_DAY, 10).unwrap();
-    let words: Vec<bool> = said.iter().map(|line| line.get().contains("\"removed\":[{")).collect();
+    let output = journal.reader().after(3 * LINES_A_DAY, 10).unwrap();
+    let words: Vec<bool> =
+        output.iter().map(|line| line.get().contains("\"removed\":[{")).collect();
     assert_eq!(words, [false, true, false]);
     journal.retain(on(2)).unwrap();
     assert_eq!(records(&journal)[0], LINES_A_DAY + 2);

@@ -354,8 +354,8 @@ fn undo_of_stacked_changes_works_in_either_order() {
         let mut undos = Vec::new();
         let done = message(Kind::TaskResponse, "tim", "roman", &json!({ "action": "completed" }));
         let review = message(Kind::ReviewRequest, "roman", "ann", &json!({ "authorAgent": "tim" }));
-        for said in [done, review] {
-            let change = harness.ledger.check(&said, None, now()).unwrap().unwrap();
+        for output in [done, review] {
+            let change = harness.ledger.check(&output, None, now()).unwrap().unwrap();
             undos.push(harness.ledger.apply(change, 9).0);
         }
         if !oldest_first {

@@ -84,13 +84,13 @@ impl Trackers {
         else {
             return "TaskHandle goes on".to_owned();
         };
-        let said = tracker.message.as_deref().filter(|message| !message.trim().is_empty());
+        let output = tracker.message.as_deref().filter(|message| !message.trim().is_empty());
         let far = match (tracker.progress, tracker.total) {
             (Some(progress), Some(total)) => format!("{progress} of {total}"),
             (Some(progress), None) => progress.to_string(),
             _ => tracker.status.unwrap_or(TrackerStatus::Running).to_string(),
         };
-        said.map_or_else(|| format!("{}: {far}", tracker.id), str::to_owned)
+        output.map_or_else(|| format!("{}: {far}", tracker.id), str::to_owned)
     }
 }
 

@@ -252,8 +252,8 @@ fn plan_task_outlives_its_a2a_task() {
 #[test]
 fn histories_cover_a_plan_or_the_owners_whole_objective() {
     on_each(|tasks, reader| {
-        let mut said_more = task_in(1, 1);
-        Arc::make_mut(&mut said_more.task).history.push(text_message(Role::Agent, "did 1").into());
+        let mut sent_more = task_in(1, 1);
+        Arc::make_mut(&mut sent_more.task).history.push(text_message(Role::Agent, "did 1").into());
         let mut foreign = task_in(1, 2);
         foreign.owner = "client:other".into();
         let mut of_ann = task_in(1, 3);
@@ -261,7 +261,7 @@ fn histories_cover_a_plan_or_the_owners_whole_objective() {
         let mut silent = task_in(1, 4);
         Arc::make_mut(&mut silent.task).history.clear();
         // Task 5 belongs to no plan, task 7 to no objective.
-        let all = [said_more, foreign, of_ann, silent, task_in(1, 5), task_in(1, 6), new_task(7)];
+        let all = [sent_more, foreign, of_ann, silent, task_in(1, 5), task_in(1, 6), new_task(7)];
         done(tasks, all.iter().map(create).collect());
         let steps: Vec<_> = [(0, 0, 3), (0, 1, 4), (0, 2, 1), (1, 0, 6)]
             .map(|(plan, at, n)| done_by(new_step(1, plan, at), n, PlanTaskStatus::Working))

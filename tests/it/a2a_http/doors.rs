@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ask_while, code, start, start_with, until};
-use crate::a2a_caller::{Caller, FAR, FORMS, Form, id, said, state, unwrapped};
+use crate::a2a_caller::{Caller, FAR, FORMS, Form, agent_text, id, state, unwrapped};
 use crate::a2a_worker::Worker;
 use crate::oversight::token_config;
 use crate::server::{Server, new_id};
@@ -50,7 +50,7 @@ fn the_hosts_own_agent_answers_without_a_name() {
     for form in FORMS {
         let host = Caller::of_host(&server, form);
         let done = host.ask(json!({"text": "echo hello"})).unwrap();
-        assert_eq!((state(&done).as_str(), said(&done).as_str()), ("completed", "hello"));
+        assert_eq!((state(&done).as_str(), agent_text(&done).as_str()), ("completed", "hello"));
         let by_name = Caller::of(&server, form, "openclaw");
         assert_eq!(id(&by_name.get(&id(&done), &[]).unwrap()), id(&done), "{form:?}");
     }
@@ -187,8 +187,8 @@ fn there_is_an_extended_card_for_those_with_a_token() {
     assert_eq!(server.get(&format!("/agents/tim{CARD}")).status, 401);
     let acme = server.client().bearing("acme-1");
     for form in FORMS {
-        let nobody = Caller::of(&server, form, "tim").extended_card().unwrap_err();
-        assert_eq!(nobody.answer.status, 401, "{form:?}");
+        let unknown = Caller::of(&server, form, "tim").extended_card().unwrap_err();
+        assert_eq!(unknown.answer.status, 401, "{form:?}");
         let card = Caller::of(&acme, form, "tim").extended_card().unwrap();
         assert_eq!(card["name"], "tim", "{form:?} {card}");
         assert!(card["description"].as_str().unwrap().contains("Staff Engineer"), "{card}");
@@ -209,8 +209,8 @@ fn closed_directory_lets_callers_reach_only_its_agents() {
             let caller = Caller::of(&acme, form, "tim");
             let done = ask_while(&caller, json!({}), || tim.complete(&tim.next(), "done"));
             assert_eq!(state(&done.unwrap()), "completed", "{form:?} {tokens}");
-            let nobody = Caller::of(&acme, form, &format!("x-{}", &new_id()[..8]));
-            assert_eq!(code(nobody.ask(json!({}))), -32054, "{form:?} {tokens}");
+            let unknown = Caller::of(&acme, form, &format!("x-{}", &new_id()[..8]));
+            assert_eq!(code(unknown.ask(json!({}))), -32054, "{form:?} {tokens}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ask_while, code, start, until};
-use crate::a2a_caller::{Caller, FORMS, Form, id, said, state};
+use crate::a2a_caller::{Caller, FORMS, Form, agent_text, id, state};
 use crate::server::new_id;
 
 #[test]
@@ -19,7 +19,7 @@ fn a_message_becomes_a_task_whether_its_caller_waits_or_not() {
             tim.complete(&request, "well done");
         });
         let done = done.unwrap();
-        assert_eq!((state(&done).as_str(), said(&done).as_str()), ("completed", "well done"));
+        assert_eq!((state(&done).as_str(), agent_text(&done).as_str()), ("completed", "well done"));
         assert_eq!(done["artifacts"][0]["artifactId"], "out", "{form:?} {done}");
         assert_eq!(done.get("metadata"), None, "what the server notes is its own: {form:?} {done}");
         let now = caller.begin(json!({})).unwrap();
@@ -27,7 +27,7 @@ fn a_message_becomes_a_task_whether_its_caller_waits_or_not() {
         assert_ne!(id(&now), id(&done));
         tim.complete(&tim.next(), "later");
         let later = until(&caller, &id(&now), "completed");
-        assert_eq!(said(&later), "later");
+        assert_eq!(agent_text(&later), "later");
         assert_eq!(later["contextId"], now["contextId"]);
     }
 }
@@ -39,7 +39,10 @@ fn a_question_is_answered_in_its_own_conversation() {
     for form in FORMS {
         let caller = Caller::of(&server, form, "tim");
         let asks = ask_while(&caller, json!({}), || tim.ask(&tim.next(), "which?")).unwrap();
-        assert_eq!((state(&asks).as_str(), said(&asks).as_str()), ("input-required", "which?"));
+        assert_eq!(
+            (state(&asks).as_str(), agent_text(&asks).as_str()),
+            ("input-required", "which?")
+        );
         let task = id(&asks);
         let wrong = json!({"taskId": task, "contextId": "another"});
         assert_eq!(code(caller.ask(wrong)), -32602, "{form:?}");
@@ -223,11 +226,11 @@ fn an_answer_without_a_task_is_given_and_given_again() {
             let fields = json!({"action": "completed", "result": result});
             assert_eq!(tim.say(&tim.next(), "task_response", fields).status, 202);
         };
-        let said = ask_while(&caller, message.clone(), answer).unwrap();
-        let parts = said.get("parts").or_else(|| said.get("content")).unwrap();
-        assert_eq!(parts[0]["text"], "42", "{form:?} {said}");
-        assert!(said.get("status").is_none(), "{said}");
-        assert_eq!(caller.ask(message).unwrap(), said, "{form:?}");
+        let output = ask_while(&caller, message.clone(), answer).unwrap();
+        let parts = output.get("parts").or_else(|| output.get("content")).unwrap();
+        assert_eq!(parts[0]["text"], "42", "{form:?} {output}");
+        assert!(output.get("status").is_none(), "{output}");
+        assert_eq!(caller.ask(message).unwrap(), output, "{form:?}");
     }
 }
 
@@ -240,8 +243,8 @@ fn caller_speaks_as_a_user() {
         let role = if form == Form::Rpc03 { "agent" } else { "ROLE_AGENT" };
         let refused = caller.begin(json!({ "role": role })).unwrap_err();
         assert_eq!(refused.code, -32602, "{form:?}");
-        let said = refused.answer.body.to_string();
-        assert!(said.contains("/role") && said.to_lowercase().contains("user"), "{said}");
+        let output = refused.answer.body.to_string();
+        assert!(output.contains("/role") && output.to_lowercase().contains("user"), "{output}");
         // Nor about a task that waits for its caller, which continues to wait.
         let task = id(&caller.begin(json!({})).unwrap());
         tim.ask(&tim.next(), "which?");

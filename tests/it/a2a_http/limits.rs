@@ -45,8 +45,8 @@ fn rate_limited_caller_gets_the_time_to_retry() {
         assert_eq!(caller.list(&[]).unwrap()["totalSize"], 2, "{form:?}");
         let refused = caller.begin(message).unwrap_err();
         assert_eq!(refused.code, -32051, "{form:?} {refused:?}");
-        let said = json!({"messageId": new_id(), "taskId": first["id"]});
-        assert_eq!(caller.begin(said).unwrap_err().code, -32051, "{form:?}");
+        let output = json!({"messageId": new_id(), "taskId": first["id"]});
+        assert_eq!(caller.begin(output).unwrap_err().code, -32051, "{form:?}");
         tim.next();
         tim.next();
         assert!(!tim.has_work());
@@ -120,9 +120,9 @@ fn absent_agent_is_not_asked() {
     let folder = tempfile::tempdir().unwrap();
     let (server, _tim) = start_with(folder.path(), "");
     for form in FORMS {
-        let nobody = Caller::of(&server, form, "nobody");
-        assert_eq!(code(nobody.ask(json!({}))), -32054, "{form:?}");
-        assert_eq!(code(nobody.stream(json!({})).map(drop)), -32054, "{form:?}");
+        let unknown = Caller::of(&server, form, "nobody");
+        assert_eq!(code(unknown.ask(json!({}))), -32054, "{form:?}");
+        assert_eq!(code(unknown.stream(json!({})).map(drop)), -32054, "{form:?}");
         // Callers have a name on the bus, but no agent works there.
         Caller::of(&server, form, "tim").begin(json!({})).unwrap();
         let caller = Caller::of(&server, form, "a2a-client");
@@ -144,8 +144,8 @@ fn a_message_has_a_thousand_parts_at_most() {
         };
         let refused = caller.begin(json!({ field: vec![part; 1_001] })).unwrap_err();
         assert_eq!(refused.code, -32602, "{form:?}");
-        let said = refused.answer.body.to_string();
-        assert!(said.contains(&format!("/{field}")) && said.contains("1000"), "{said}");
+        let output = refused.answer.body.to_string();
+        assert!(output.contains(&format!("/{field}")) && output.contains("1000"), "{output}");
     }
     assert!(!tim.has_work());
 }

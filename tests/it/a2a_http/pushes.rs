@@ -24,7 +24,7 @@ pub(crate) struct Told {
 pub(crate) fn receiver(statuses: &'static [&'static str]) -> (String, Receiver<Told>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
-    let (tell, told) = channel();
+    let (tell, answered) = channel();
     thread::spawn(move || {
         let mut statuses = statuses.iter().chain(statuses.iter().last().into_iter().cycle());
         for stream in listener.incoming() {
@@ -49,11 +49,11 @@ pub(crate) fn receiver(statuses: &'static [&'static str]) -> (String, Receiver<T
             }
         }
     });
-    (url, told)
+    (url, answered)
 }
 
-pub(crate) fn next(told: &Receiver<Told>) -> Told {
-    told.recv_timeout(Duration::from_secs(60)).expect("a call")
+pub(crate) fn next(answered: &Receiver<Told>) -> Told {
+    answered.recv_timeout(Duration::from_secs(60)).expect("a call")
 }
 
 /// A wish, wherever an answer has it.
@@ -149,7 +149,7 @@ fn receivers_are_called_in_order_with_their_secrets_and_again_after_a_failure() 
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start_with(folder.path(), PRIVATE);
     for form in FORMS {
-        let (url, told) = receiver(&["503 Service Unavailable", "200 OK"]);
+        let (url, answered) = receiver(&["503 Service Unavailable", "200 OK"]);
         let caller = Caller::of(&server, form, "tim");
         let task = id(&caller.begin(json!({})).unwrap());
         let request = tim.next();
@@ -161,10 +161,10 @@ fn receivers_are_called_in_order_with_their_secrets_and_again_after_a_failure() 
         let wish = json!({"url": url, "token": "token-8", "authentication": authentication});
         caller.set_push(&task, &wish).unwrap();
         tim.report(&request, "half way");
-        let (first, again) = (next(&told), next(&told));
+        let (first, again) = (next(&answered), next(&answered));
         assert_eq!(first.body, again.body, "{form:?}: the same call again");
-        for told in [&first, &again] {
-            let head = told.head.to_ascii_lowercase();
+        for answered in [&first, &again] {
+            let head = answered.head.to_ascii_lowercase();
             assert!(head.contains("\r\nauthorization: bearer cred-7\r\n"), "{head}");
             assert!(head.contains("\r\nx-a2a-notification-token: token-8\r\n"), "{head}");
         }
@@ -173,14 +173,14 @@ fn receivers_are_called_in_order_with_their_secrets_and_again_after_a_failure() 
         if form.is_old() {
             // The current task.
             assert_eq!((&first.body["kind"], &first.body["id"]), (&json!("task"), &json!(task)));
-            let (_artifact, end) = (next(&told), next(&told));
+            let (_artifact, end) = (next(&answered), next(&answered));
             assert_eq!(state(&end.body), "completed", "{form:?} {}", end.body);
         } else {
             assert_eq!(first.body["statusUpdate"]["taskId"], json!(task), "{}", first.body);
-            assert!(next(&told).body.get("artifactUpdate").is_some());
-            assert_eq!(state(&next(&told).body["statusUpdate"]), "completed");
+            assert!(next(&answered).body.get("artifactUpdate").is_some());
+            assert_eq!(state(&next(&answered).body["statusUpdate"]), "completed");
         }
-        assert!(told.try_recv().is_err(), "{form:?}");
+        assert!(answered.try_recv().is_err(), "{form:?}");
     }
 }
 
@@ -189,7 +189,7 @@ fn a_wish_in_the_message_counts_from_the_first_event() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start_with(folder.path(), PRIVATE);
     for form in FORMS {
-        let (url, told) = receiver(&["200 OK"]);
+        let (url, answered) = receiver(&["200 OK"]);
         let caller = Caller::of(&server, form, "tim");
         let (message_key, key) = match form {
             Form::Rpc03 => ("message", "pushNotificationConfig"),
@@ -203,7 +203,7 @@ fn a_wish_in_the_message_counts_from_the_first_event() {
         let task = id(&caller.send(params).unwrap());
         let failed = json!({"action": "failed", "reason": "no"});
         assert_eq!(tim.say(&tim.next(), "task_response", failed).status, 202);
-        let body = next(&told).body;
+        let body = next(&answered).body;
         let body = body.get("statusUpdate").cloned().unwrap_or(body);
         assert_eq!(state(&body), "failed", "{form:?}");
         assert_eq!(body.get("taskId").unwrap_or(&body["id"]), &json!(task));
@@ -214,17 +214,17 @@ fn a_wish_in_the_message_counts_from_the_first_event() {
 fn pending_webhooks_are_called_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start_with(folder.path(), PRIVATE);
-    let (url, told) = receiver(&["503 Service Unavailable"]);
+    let (url, answered) = receiver(&["503 Service Unavailable"]);
     let caller = Caller::of(&server, Form::Rpc10, "tim");
     let task = id(&caller.begin(json!({})).unwrap());
     let request = tim.next();
     caller.set_push(&task, &json!({"id": "x", "url": url})).unwrap();
     tim.complete(&request, "done");
-    let first = next(&told);
+    let first = next(&answered);
     until(&caller, &task, "completed");
     server.kill();
     let (server, _tim) = start_with(folder.path(), PRIVATE);
-    while next(&told).body != first.body {}
+    while next(&answered).body != first.body {}
     assert_eq!(
         state(&Caller::of(&server, Form::Rpc10, "tim").get(&task, &[]).unwrap()),
         "completed"

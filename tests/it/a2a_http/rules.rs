@@ -208,8 +208,8 @@ fn media_types_that_are_not_taken_are_named() {
         let key = if form == Form::Rest03 { "content" } else { "parts" };
         let refused = caller.ask(json!({ key: parts })).unwrap_err();
         assert_eq!(refused.code, -32005, "{form:?} {refused:?}");
-        let said = refused.answer.body.to_string();
-        assert!(said.contains("application/x-evil") && said.contains("text/*"), "{said}");
+        let output = refused.answer.body.to_string();
+        assert!(output.contains("application/x-evil") && output.contains("text/*"), "{output}");
     }
     assert!(!tim.has_work());
 }
@@ -263,8 +263,8 @@ fn duplicate_key_is_refused_at_any_depth() {
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{params}}}"#);
         let answer = rpc(&server, &call);
         assert_eq!(error(&answer), (json!(-32602), json!(1)), "{call}");
-        let said = answer.body["error"].to_string();
-        assert!(said.contains(path) && said.contains("duplicate_key"), "{said}");
+        let output = answer.body["error"].to_string();
+        assert!(output.contains(path) && output.contains("duplicate_key"), "{output}");
         let answer = server.post("/agents/tim/message:send", params.as_bytes());
         assert_eq!(answer.status, 400, "{answer:?}");
         assert!(answer.body.to_string().contains(path), "{answer:?}");

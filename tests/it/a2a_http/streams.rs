@@ -113,19 +113,19 @@ fn repeated_message_streams_until_the_task_needs_its_caller() {
     let (server, tim) = start(folder.path());
     for form in FORMS {
         let caller = Caller::of(&server, form, "tim");
-        let said = json!({"messageId": new_id()});
-        let mut first = caller.stream(said.clone()).unwrap();
+        let output = json!({"messageId": new_id()});
+        let mut first = caller.stream(output.clone()).unwrap();
         first.next().unwrap();
-        let again = caller.stream(said.clone()).unwrap();
+        let again = caller.stream(output.clone()).unwrap();
         tim.ask(&tim.next(), "which?");
         let seen = first.rest();
         assert_eq!(words(&seen), ["input-required"], "{form:?}");
         assert_eq!(words(&again.rest()), ["task working", "input-required"], "{form:?}");
         // Now it waits for its caller, and there is nothing to wait for.
-        let late = caller.stream(said.clone()).unwrap();
+        let late = caller.stream(output.clone()).unwrap();
         assert_eq!(words(&late.rest()), ["task input-required"], "{form:?}");
         let resumed = caller.with("last-event-id", &seen[0].number.to_string());
-        let resumed = resumed.stream(said).unwrap();
+        let resumed = resumed.stream(output).unwrap();
         assert_eq!(words(&resumed.rest()), ["task input-required"], "{form:?}");
     }
 }

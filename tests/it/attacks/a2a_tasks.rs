@@ -74,8 +74,8 @@ fn another_callers_task_is_answered_like_none_at_all() {
             let of = [("contextId", json!("talk"))];
             assert_eq!(other.list(&of).unwrap()["totalSize"], 0, "{form:?}");
         }
-        let nobody = Caller::of(&server.client(), form, "tim");
-        assert!(tried(&nobody, &task).iter().all(|answer| answer.starts_with("401")), "{form:?}");
+        let unknown = Caller::of(&server.client(), form, "tim");
+        assert!(tried(&unknown, &task).iter().all(|answer| answer.starts_with("401")), "{form:?}");
         assert_eq!(owner.get(&task, &[]).unwrap(), before, "nothing changed");
         // A person sees it and may stop it, but does not speak in its owner's name.
         let david = Caller::of(&server.client().bearing("david-1"), form, "tim");
@@ -125,7 +125,7 @@ fn injected_words_are_data_all_the_way() {
         assert_eq!(part["text"], evil, "{form:?}");
         tim.complete(&request, evil);
         let end = crate::a2a_http::until(&owner, &id(&task), "completed");
-        assert_eq!(crate::a2a_caller::said(&end), evil, "{form:?}");
+        assert_eq!(crate::a2a_caller::agent_text(&end), evil, "{form:?}");
     }
 }
 
@@ -176,10 +176,10 @@ fn a_stream_is_closed_when_its_token_is_taken_back() {
 fn secrets_of_webhooks_are_in_no_log_and_no_error() {
     let folder = tempfile::tempdir().unwrap();
     // No server listens there: the calls fail, and are logged.
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unknown = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (server, tim) = start(folder.path(), "[a2a]\nallow_private_webhooks = true\n");
     let (credentials, token) = ("cred-Zq81MmWx", "token-Pw72Hhdr");
-    let mut said = String::new();
+    let mut printed = String::new();
     for form in FORMS {
         let caller = Caller::of(&server.client().bearing("acme-1"), form, "tim");
         let task = id(&caller.begin(json!({})).unwrap());
@@ -189,7 +189,7 @@ fn secrets_of_webhooks_are_in_no_log_and_no_error() {
         } else {
             json!({"scheme": "Bearer", "credentials": credentials})
         };
-        let good = json!({"id": "g", "url": format!("http://{nobody}/hook"), "token": token,
+        let good = json!({"id": "g", "url": format!("http://{unknown}/hook"), "token": token,
             "authentication": authentication});
         caller.set_push(&task, &good).unwrap();
         for (field, value) in [
@@ -202,28 +202,28 @@ fn secrets_of_webhooks_are_in_no_log_and_no_error() {
             bad[field] = value;
             let refused = caller.set_push(&task, &bad).unwrap_err();
             assert_eq!(refused.code, -32602, "{form:?} {field} {refused:?}");
-            said += &refused.answer.body.to_string();
+            printed += &refused.answer.body.to_string();
         }
         let eve = Caller::of(&server.client().bearing("eve-1"), form, "tim");
-        said += &format!("{:?}", eve.get_push(&task, "g").unwrap_err());
+        printed += &format!("{:?}", eve.get_push(&task, "g").unwrap_err());
         tim.report(&request, "so that it is called");
         tim.complete(&request, "done");
         crate::a2a_http::until(&caller, &task, "completed");
-        said += &caller.get(&task, &[]).unwrap().to_string();
+        printed += &caller.get(&task, &[]).unwrap().to_string();
     }
     let log = server.client().bearing("david-1").get("/bus/log?limit=1000").body.to_string();
     assert!(log.contains("task_request"));
-    said += &log;
+    printed += &log;
     let (status, stdout) = server.terminate_and_read();
     assert_eq!(status.code(), Some(0));
-    said += &stdout;
-    said += &crate::server::stderr(folder.path());
+    printed += &stdout;
+    printed += &crate::server::stderr(folder.path());
     for line in super::log_lines(folder.path()) {
-        said += &line.to_string();
+        printed += &line.to_string();
     }
-    assert!(said.contains("DEBUG") || said.contains("TRACE"), "it said little");
+    assert!(printed.contains("DEBUG") || printed.contains("TRACE"), "it said little");
     for secret in [credentials, token] {
-        assert!(!said.contains(secret), "{}", around(&said, secret));
+        assert!(!printed.contains(secret), "{}", around(&printed, secret));
     }
 }
 

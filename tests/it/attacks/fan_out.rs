@@ -12,7 +12,7 @@ async fn c_suite_broadcast_from_outside_is_forbidden_and_names_the_rule() {
     let folder = folder();
     let bus = start(&folder, BusSettings { agents: team(), ..quick() });
     let (roman, _) = listener(&bus, "roman").await;
-    let (_xavier, mut xavier_hears) = listener(&bus, "xavier").await;
+    let (_xavier, mut xavier_inbox) = listener(&bus, "xavier").await;
     let news = || Announcement::new(Scope::CSuite, "budget", "More of it, please");
     let refused = roman.broadcast(news()).await.unwrap_err();
     assert_eq!(refused.outcome(), Some(Outcome::Forbidden));
@@ -20,13 +20,13 @@ async fn c_suite_broadcast_from_outside_is_forbidden_and_names_the_rule() {
     // One recipient more by name is no way around it.
     let refused = roman.broadcast(news().also_to("xavier")).await.unwrap_err();
     assert_eq!(refused.outcome(), Some(Outcome::Forbidden));
-    next_is(&mut xavier_hears, &word(&roman, "xavier").await).await;
+    next_is(&mut xavier_inbox, &word(&roman, "xavier").await).await;
 
     // A member may, and so may roman once he is one.
     let (amadeus, _) = listener(&bus, "amadeus").await;
-    next_is(&mut xavier_hears, &amadeus.broadcast(news()).await.unwrap()).await;
+    next_is(&mut xavier_inbox, &amadeus.broadcast(news()).await.unwrap()).await;
     bus.register(id("roman"), Profile { c_suite: true, ..Profile::default() }).await.unwrap();
-    next_is(&mut xavier_hears, &roman.broadcast(news()).await.unwrap()).await;
+    next_is(&mut xavier_inbox, &roman.broadcast(news()).await.unwrap()).await;
     bus.stop().await;
 }
 
@@ -53,7 +53,7 @@ async fn more_recipients_than_allowed_are_forbidden_and_none_gets_it() {
     let folder = folder();
     let bus = start(&folder, BusSettings { agents: team(), max_recipients: 4, ..quick() });
     let (roman, _) = listener(&bus, "roman").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     let org = roman.broadcast(Announcement::new(Scope::Org, "t", "To all")).await.unwrap_err();
     assert_eq!(org.outcome(), Some(Outcome::Forbidden));
     assert!(org.to_string().contains("limits.max_recipients"), "{org}");
@@ -64,7 +64,7 @@ async fn more_recipients_than_allowed_are_forbidden_and_none_gets_it() {
     let four = roman.share_knowledge(news().relevant_to(five.into_iter().take(4))).await;
     let four = four.unwrap();
     assert_eq!(four.recipients().len(), 4);
-    next_is(&mut tim_hears, &four).await;
+    next_is(&mut tim_inbox, &four).await;
     bus.stop().await;
 }
 
@@ -76,14 +76,14 @@ async fn ten_thousand_recipients_are_one_record_with_an_outcome_each() {
     agents.extend(team());
     let settings = BusSettings { agents, max_recipients: 20_000, ..quick() };
     let bus = start(&folder, settings);
-    let (_last, mut hears) = listener(&bus, "agent-9999").await;
+    let (_last, mut incoming) = listener(&bus, "agent-9999").await;
     let (roman, _) = listener(&bus, "roman").await;
     let sent = roman.broadcast(Announcement::new(Scope::Org, "t", "To all")).await.unwrap();
     assert_eq!(sent.recipients().len(), 10_008);
     let there = |outcome| sent.recipients().iter().filter(|r| r.outcome == outcome).count();
     assert_eq!((there(Outcome::Delivered), there(Outcome::Queued)), (1, 10_007));
     assert!(sent.recipients().iter().all(|r| r.agent_id != id("roman")));
-    next_is(&mut hears, &sent).await;
+    next_is(&mut incoming, &sent).await;
     let record = only_record(&bus, sent.message_id());
     assert_eq!(record["recipients"].as_array().unwrap().len(), 10_008);
     bus.stop().await;
@@ -107,8 +107,8 @@ async fn unknown_name_and_hidden_name_look_the_same() {
     let folder = folder();
     let bus = start(&folder, guarded());
     let (jerry, _) = listener(&bus, "jerry").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
-    let (_xavier, mut xavier_hears) = listener(&bus, "xavier").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
+    let (_xavier, mut xavier_inbox) = listener(&bus, "xavier").await;
     let news = || Knowledge::new("audit", "Lines are chained", "review");
     let sent = jerry.share_knowledge(news().relevant_to(["tim", "xavier", "nobody"])).await;
     let sent = sent.unwrap();
@@ -120,7 +120,7 @@ async fn unknown_name_and_hidden_name_look_the_same() {
             ("xavier", Outcome::UnknownRecipient)
         ]
     );
-    next_is(&mut tim_hears, &sent).await;
+    next_is(&mut tim_inbox, &sent).await;
     let one = async |name: &str| {
         let refused = jerry.share_knowledge(news().relevant_to([name])).await.unwrap_err();
         let receipt = refused.receipt().unwrap();
@@ -128,7 +128,7 @@ async fn unknown_name_and_hidden_name_look_the_same() {
         (receipt.outcome, words, receipt.reason.clone().unwrap().replace(name, "-"))
     };
     assert_eq!(one("xavier").await, one("nobody").await, "not a word more about either");
-    next_is(&mut xavier_hears, &word_from_tony(&bus).await).await;
+    next_is(&mut xavier_inbox, &word_from_tony(&bus).await).await;
     bus.stop().await;
 }
 
@@ -142,15 +142,16 @@ async fn a_suggestion_never_names_an_agent_the_sender_may_not_reach() {
     let bus = start(&folder, guarded());
     let (jerry, _) = listener(&bus, "jerry").await;
     let (roman, _) = listener(&bus, "roman").await;
-    let told = async |by: &openclaw_a2a::Agent, to: &str| {
+    let answered = async |by: &openclaw_a2a::Agent, to: &str| {
         let refused = by.send_task_request(to, small_task()).await.unwrap_err();
         assert_eq!(refused.outcome(), Some(Outcome::UnknownRecipient));
         refused.to_string()
     };
-    let (to_roman, to_jerry) = (told(&roman, "xavierr").await, told(&jerry, "xavierr").await);
+    let (to_roman, to_jerry) =
+        (answered(&roman, "xavierr").await, answered(&jerry, "xavierr").await);
     assert!(to_roman.contains("did you mean `xavier`?"), "{to_roman}");
     assert!(!to_jerry.contains("did you mean"), "{to_jerry}");
-    let near = told(&jerry, "timm").await;
+    let near = answered(&jerry, "timm").await;
     assert!(near.contains("did you mean `tim`?"), "those he may reach are suggested: {near}");
     bus.stop().await;
 }

@@ -24,7 +24,7 @@ async fn a_flood_is_limited_counted_and_costs_the_others_nothing() {
     let bus = start(&folder, BusSettings { rates: RateSettings::default(), ..quick() });
     let (roman, _) = listener(&bus, "roman").await;
     let (tony, _) = listener(&bus, "tony").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     let began = std::time::Instant::now();
     let flood = tokio::spawn(async move {
         let mut refused = 0;
@@ -47,14 +47,14 @@ async fn a_flood_is_limited_counted_and_costs_the_others_nothing() {
         let sent = tony.send_status_update("tim", StatusReport::in_progress(format!("Part {i}")));
         honest.push(sent.await.unwrap().seq().unwrap());
     }
-    let mut heard = Vec::new();
-    while heard.len() < honest.len() {
-        let delivery = next(&mut tim_hears).await;
+    let mut received = Vec::new();
+    while received.len() < honest.len() {
+        let delivery = next(&mut tim_inbox).await;
         if delivery.sender == id("tony") {
-            heard.push(delivery.seq);
+            received.push(delivery.seq);
         }
     }
-    assert_eq!(heard, honest, "every one of them, in order");
+    assert_eq!(received, honest, "every one of them, in order");
     let refused: usize = flood.await.unwrap();
     let seconds = usize::try_from(began.elapsed().as_secs()).unwrap() + 1;
     assert!(refused >= FLOOD - 40 - 2 * seconds, "{refused}");
@@ -115,15 +115,15 @@ async fn low_moves_behind_many_urgent_ones() {
     let folder = folder();
     let bus = start(&folder, quick());
     let gate = Arc::new(Semaphore::new(0));
-    let (heard, mut hears) = unbounded_channel();
+    let (received, mut incoming) = unbounded_channel();
     let (begun, mut has_begun) = unbounded_channel();
     let held = Arc::clone(&gate);
     bus.attach("tim", move |delivery: Delivery| {
-        let (gate, heard, begun) = (Arc::clone(&held), heard.clone(), begun.clone());
+        let (gate, received, begun) = (Arc::clone(&held), received.clone(), begun.clone());
         async move {
             begun.send(()).ok();
             gate.acquire().await.unwrap().forget();
-            heard.send(delivery.message.priority).ok();
+            received.send(delivery.message.priority).ok();
         }
     })
     .await
@@ -145,7 +145,7 @@ async fn low_moves_behind_many_urgent_ones() {
     gate.add_permits(106);
     let mut order = Vec::new();
     for _ in 0..106 {
-        order.push(next(&mut hears).await);
+        order.push(next(&mut incoming).await);
     }
     let low: Vec<_> = (0..106).filter(|i| order[*i] == Priority::Low).collect();
     assert_eq!(low.len(), 5);

@@ -14,7 +14,7 @@ async fn a_forged_sender_is_forbidden_and_both_names_are_on_record() {
     let bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;
     let (tony, _) = listener(&bus, "tony").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     for name in ["tony", "human", "system", "operator", "nobody-yet"] {
         let mut forged = roman.write("tim", small_task()).unwrap();
         forged.from.agent_id = id(name);
@@ -26,7 +26,7 @@ async fn a_forged_sender_is_forbidden_and_both_names_are_on_record() {
     }
     let known: Vec<_> = bus.agents().await.into_iter().map(|a| a.agent_id.to_string()).collect();
     assert_eq!(known, ["roman", "tim", "tony"], "a forged name makes nobody known");
-    next_is(&mut tim_hears, &word(&tony, "tim").await).await;
+    next_is(&mut tim_inbox, &word(&tony, "tim").await).await;
     bus.stop().await;
 }
 
@@ -52,7 +52,7 @@ async fn a_person_speaks_as_an_agent_only_when_that_is_marked_and_on_record() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     let david = bus.operator("david");
 
     let unmarked = david.send(roman.write("tim", small_task()).unwrap()).await;
@@ -67,7 +67,7 @@ async fn a_person_speaks_as_an_agent_only_when_that_is_marked_and_on_record() {
     assert_eq!(marked.outcome, Outcome::Delivered);
     let record = only_record(&bus, marked.message_id.unwrap());
     assert_eq!((&record["by"], &record["via"]), (&json!("roman"), &json!("operator:david")));
-    let delivery = next(&mut tim_hears).await;
+    let delivery = next(&mut tim_inbox).await;
     assert_eq!((Some(delivery.seq), delivery.sender.as_str()), (marked.seq, "roman"));
 
     // Under the names that are for people no mark is needed; under the bus's own no mark helps.
@@ -87,16 +87,16 @@ async fn the_same_id_again_is_never_delivered_twice_even_after_a_restart() {
     let folder = folder();
     let mut bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     let sent = roman.write("tim", small_task()).unwrap();
     let first = roman.send(sent.clone()).await;
     assert_eq!(first.outcome, Outcome::Delivered);
-    assert_eq!(Some(next(&mut tim_hears).await.seq), first.seq);
+    assert_eq!(Some(next(&mut tim_inbox).await.seq), first.seq);
     for _ in 0..2 {
         bus = restart(bus, &folder, quick()).await;
         let (roman, _) = listener(&bus, "roman").await;
         let (tony, _) = listener(&bus, "tony").await;
-        let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+        let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
         let again = roman.send(sent.clone()).await;
         assert_eq!((again.outcome, again.seq), (Outcome::Duplicate, first.seq));
         assert_eq!(
@@ -108,7 +108,7 @@ async fn the_same_id_again_is_never_delivered_twice_even_after_a_restart() {
         let mut stolen = sent.clone();
         stolen.from.agent_id = id("tony");
         assert_eq!(tony.send(stolen).await.outcome, Outcome::Conflict);
-        next_is(&mut tim_hears, &word(&tony, "tim").await).await;
+        next_is(&mut tim_inbox, &word(&tony, "tim").await).await;
     }
     bus.stop().await;
 }
@@ -118,7 +118,7 @@ async fn a_message_from_the_future_is_invalid_and_its_id_stays_free() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     let sent = roman.write("tim", small_task()).unwrap();
     for ahead in [TimeDelta::minutes(6), TimeDelta::days(1), TimeDelta::days(36_500)] {
         let early = Envelope { timestamp: (chrono::Utc::now() + ahead).into(), ..sent.clone() };
@@ -128,13 +128,13 @@ async fn a_message_from_the_future_is_invalid_and_its_id_stays_free() {
         assert_eq!(found, [("/timestamp", Code::BadTimestamp)]);
     }
     let bus = restart(bus, &folder, quick()).await;
-    drop((roman, tim_hears.try_recv()));
+    drop((roman, tim_inbox.try_recv()));
     let (roman, _) = listener(&bus, "roman").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     // Clocks may be a little apart, and what was refused can be sent in time.
     let ahead = chrono::Utc::now() + TimeDelta::minutes(4);
     let in_time = roman.post(Envelope { timestamp: ahead.into(), ..sent }).await.unwrap();
-    next_is(&mut tim_hears, &in_time).await;
+    next_is(&mut tim_inbox, &in_time).await;
     bus.stop().await;
 }
 

@@ -13,9 +13,9 @@ use crate::server::{Server, message, new_id};
 /// Roman asked tony, who has accepted.
 async fn accepted(bus: &Bus) -> (Agent, Agent, Delivery, Assignment) {
     let (roman, _) = listener(bus, "roman").await;
-    let (tony, mut tony_hears) = listener(bus, "tony").await;
+    let (tony, mut tony_inbox) = listener(bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
-    let delivery = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_inbox).await;
     tony.accept(&delivery).await.unwrap();
     let task = task(bus, asked.task_id().unwrap()).await;
     assert_eq!(task.state, AssignmentState::Accepted);
@@ -127,8 +127,8 @@ async fn what_cannot_follow_is_an_illegal_transition_and_completing_twice_is_too
 async fn answers_to_unrequested_tasks_are_unknown_task() {
     let folder = folder();
     let bus = start(&folder, quick());
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    let (_roman, mut hears) = listener(&bus, "roman").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
+    let (_roman, mut incoming) = listener(&bus, "roman").await;
     let task = uuid::Uuid::now_v7().try_into().unwrap();
     let done = TaskAnswer::completed("Done").for_task(task);
     let refused = tony.send_task_response("roman", done).await.unwrap_err();
@@ -142,12 +142,12 @@ async fn answers_to_unrequested_tasks_are_unknown_task() {
     let shown = NewReview::new(task, "Review", "b", "w", ["a.rs"]);
     let roman = bus.connect("roman").await.unwrap();
     let request = roman.post(roman.write("tony", shown).unwrap()).await.unwrap();
-    let request = (request, next(&mut tony_hears).await).1;
+    let request = (request, next(&mut tony_inbox).await).1;
     let mut verdict = tony.write(&request, ReviewAnswer::approved()).unwrap();
     let a2a_protocol::Body::ReviewResponse(body) = &mut verdict.body else { panic!("a verdict") };
     body.task_id = uuid::Uuid::now_v7().try_into().unwrap();
     assert_eq!(tony.send(verdict).await.outcome, Outcome::UnknownTask);
-    assert!(hears.try_recv().is_err());
+    assert!(incoming.try_recv().is_err());
     bus.stop().await;
 }
 
@@ -180,6 +180,6 @@ fn the_ledgers_refusals_have_their_status_over_http() {
     says(answer("sandy", &task, "completed"), 403, "not_assignee");
     assert_eq!(answer("tony", &task, "completed").status, 202);
     says(answer("tony", &task, "completed"), 409, "illegal_transition");
-    let heard = server.inbox("roman", "wait=10s&limit=10");
-    assert_eq!(heard.len(), 1, "roman hears of the one that counted");
+    let received = server.inbox("roman", "wait=10s&limit=10");
+    assert_eq!(received.len(), 1, "roman hears of the one that counted");
 }

@@ -34,8 +34,8 @@ fn count(lines: &[Value]) -> HashMap<String, usize> {
 async fn no_text_of_an_agent_or_a_person_begins_a_line_of_its_own() {
     let folder = folder();
     let bus = start(&folder, quick());
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (roman, mut incoming) = listener(&bus, "roman").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     bus.attach("tim", |_: Delivery| async {
         let works = false;
         assert!(works, "{FORGED}");
@@ -47,30 +47,30 @@ async fn no_text_of_an_agent_or_a_person_begins_a_line_of_its_own() {
     let mut asked = roman.write("tony", openclaw_a2a::NewTask::new(forged(), forged())).unwrap();
     asked.from.session_key = Some(format!("agent:roman:{}", forged()).try_into().unwrap());
     roman.post(asked).await.unwrap();
-    let delivery = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_inbox).await;
     assert_eq!(payload(&delivery)["title"], forged(), "it arrives as data");
     tony.send_status_update(&delivery, StatusReport::blocked(forged(), forged())).await.unwrap();
     tony.send_task_response(&delivery, TaskAnswer::failed(forged())).await.unwrap();
-    next(&mut hears).await;
-    next(&mut hears).await;
+    next(&mut incoming).await;
+    next(&mut incoming).await;
     // In texts of handlers and people: a panic, an operator's name, a circuit, a cancelled task.
     let broken = roman.send_status_update("tim", StatusReport::in_progress("Hi")).await.unwrap();
-    next_notice(&mut hears, broken.correlation_id()).await;
+    next_notice(&mut incoming, broken.correlation_id()).await;
     let david = bus.operator(&forged());
     let sent = david.send_as(&id("roman"), roman.write("tony", small_task()).unwrap()).await;
     assert_eq!(sent.outcome, Outcome::Delivered);
-    let second = next(&mut tony_hears).await;
+    let second = next(&mut tony_inbox).await;
     let a2a_protocol::Body::TaskRequest(task) = &second.message.body else { panic!("a task") };
     bus.cancel_task(task.task_id, FORGED).await.unwrap();
-    for hears in [&mut hears, &mut tony_hears] {
-        next_notice(hears, second.message.correlation_id).await;
+    for incoming in [&mut incoming, &mut tony_inbox] {
+        next_notice(incoming, second.message.correlation_id).await;
     }
     let talk = word(&roman, "tony").await;
-    next_is(&mut tony_hears, &talk).await;
+    next_is(&mut tony_inbox, &talk).await;
     let key = CircuitKey::Correlation(talk.correlation_id());
     bus.trip_circuit(key.clone(), FORGED).await.unwrap();
-    for hears in [&mut hears, &mut tony_hears] {
-        next_notice(hears, talk.correlation_id()).await;
+    for incoming in [&mut incoming, &mut tony_inbox] {
+        next_notice(incoming, talk.correlation_id()).await;
     }
     assert!(bus.reset_circuit(&key).await);
     let profile = Profile { role: Some(forged()), ..Profile::default() };
@@ -91,8 +91,8 @@ async fn no_text_of_an_agent_or_a_person_begins_a_line_of_its_own() {
     // What was written is read again, and the bus continues.
     let bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
-    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
+    let (_tony, mut tony_inbox) = listener(&bus, "tony").await;
+    next_is(&mut tony_inbox, &word(&roman, "tony").await).await;
     bus.stop().await;
 }
 

@@ -28,9 +28,9 @@ fn create(folder: &Path, args: &[&str]) -> Value {
 
 /// Right and wrong calls; everything that came back.
 fn call(client: &Client) -> String {
-    let mut said = String::new();
+    let mut printed = String::new();
     for sent in [message("roman", "tim", "hi"), message("tim", "roman", "forged"), json!({})] {
-        said += &format!("{:?}", client.send(&sent));
+        printed += &format!("{:?}", client.send(&sent));
     }
     for path in [
         "/bus/log",
@@ -46,15 +46,15 @@ fn call(client: &Client) -> String {
         "/metrics",
         "/nowhere",
     ] {
-        said += &format!("{:?}", client.get(path));
+        printed += &format!("{:?}", client.get(path));
     }
     // Its answer is no JSON, so it is read as it is.
     let mut numbers = client.open("GET", "/metrics", &Value::Null).unwrap();
-    said += &numbers.body_mut().read_to_string().unwrap();
-    said += &format!("{:?}", client.with("host", "evil.example").get("/bus/log"));
-    said += &format!("{:?}", client.with("origin", "https://evil.example").get("/bus/log"));
-    said += &format!("{:?}", client.with("a2a-on-behalf-of", "a b").get("/bus/log"));
-    said + &format!("{:?}", client.with("x", "y".repeat(40 << 10)).get("/bus/log"))
+    printed += &numbers.body_mut().read_to_string().unwrap();
+    printed += &format!("{:?}", client.with("host", "evil.example").get("/bus/log"));
+    printed += &format!("{:?}", client.with("origin", "https://evil.example").get("/bus/log"));
+    printed += &format!("{:?}", client.with("a2a-on-behalf-of", "a b").get("/bus/log"));
+    printed + &format!("{:?}", client.with("x", "y".repeat(40 << 10)).get("/bus/log"))
 }
 
 /// The contents of every file below a folder, but for the key, which is the secret itself.
@@ -89,26 +89,27 @@ fn secrets_are_nowhere() {
     let mut secrets: Vec<_> = made.iter().map(|made| text(&made["token"])).collect();
     secrets.extend([CONFIGURED, WRONG, BASIC].map(str::to_owned));
     let client = server.client().trusting(&certificate);
-    let mut said = call(&client.with("authorization", format!("Basic {BASIC}")));
+    let mut printed = call(&client.with("authorization", format!("Basic {BASIC}")));
     for secret in secrets.iter().filter(|secret| *secret != BASIC) {
-        said += &call(&client.bearing(secret));
+        printed += &call(&client.bearing(secret));
     }
     // One is revoked and tried again; the commands are used with good and bad ones.
-    said += &String::from_utf8(token(folder.path(), &["revoke", &text(&made[2]["id"])])).unwrap();
-    said += &call(&client.bearing(&secrets[2]));
-    said += &String::from_utf8(token(folder.path(), &["list"])).unwrap();
+    printed +=
+        &String::from_utf8(token(folder.path(), &["revoke", &text(&made[2]["id"])])).unwrap();
+    printed += &call(&client.bearing(&secrets[2]));
+    printed += &String::from_utf8(token(folder.path(), &["list"])).unwrap();
     for secret in &secrets {
         let output = openclaw_a2a()
             .args(["log", "--token", secret, "--state-dir"])
             .arg(folder.path())
             .output()
             .unwrap();
-        said += &String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        printed += &String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     }
     let (status, stdout) = server.terminate_and_read();
     assert_eq!(status.code(), Some(0));
 
-    let everything = [said.into_bytes(), stdout.into_bytes(), everything_below(folder.path())];
+    let everything = [printed.into_bytes(), stdout.into_bytes(), everything_below(folder.path())];
     let everything = String::from_utf8_lossy(&everything.concat()).into_owned();
     for word in
         ["roman", "unauthorized", "misdirected", "head_too_large", "openclaw_a2a_build_info"]

@@ -25,12 +25,12 @@ fn connect(server: &Server) -> TcpStream {
 
 /// All bytes from the server until it closes. A wait that is too long fails the test.
 fn until_closed(mut socket: TcpStream) -> String {
-    let mut said = Vec::new();
-    match socket.read_to_end(&mut said) {
+    let mut output = Vec::new();
+    match socket.read_to_end(&mut output) {
         Ok(_) => {}
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
     }
-    String::from_utf8_lossy(&said).into_owned()
+    String::from_utf8_lossy(&output).into_owned()
 }
 
 /// The answer to these bytes, on a connection that the client would keep.
@@ -204,12 +204,12 @@ fn there_is_an_end_to_streams_in_all_and_for_one_caller() {
         let mut socket = connect(&server);
         let head = format!("GET /bus/log/stream HTTP/1.1\r\nHost: {host}\r\n");
         write!(socket, "{head}Authorization: Bearer {token}\r\n\r\n").unwrap();
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         let mut piece = [0; 1024];
-        while !said.windows(6).any(|found| found == b"retry:") {
+        while !output.windows(6).any(|found| found == b"retry:") {
             let count = socket.read(&mut piece).unwrap();
-            assert_ne!(count, 0, "{}", String::from_utf8_lossy(&said));
-            said.extend_from_slice(&piece[..count]);
+            assert_ne!(count, 0, "{}", String::from_utf8_lossy(&output));
+            output.extend_from_slice(&piece[..count]);
         }
         socket
     };

@@ -108,8 +108,8 @@ fn idle_connections_leave_files_for_tokens_and_calls() {
     command.arg(program.get_program()).args(program.get_args());
     command.env("OPENCLAW_LOG", "warn").env_remove("OPENCLAW_STATE_DIR");
     let server = Server::start_by(command, folder.path());
-    let said = crate::server::stderr(folder.path());
-    assert!(said.contains("max_connections=10000"), "{said}");
+    let output = crate::server::stderr(folder.path());
+    assert!(output.contains("max_connections=10000"), "{output}");
     let idle: Vec<_> = (0..400).map(|_| TcpStream::connect(server.host()).unwrap()).collect();
     assert_eq!(server.client().get("/healthz").status, 200);
     let known = |token: &str| server.client().bearing(token).get("/bus/agents").status;

@@ -74,17 +74,17 @@ fn days_that_only_the_index_has_are_in_a_backup() {
     let to = folder.path().join("asked");
     let before = everything(folder.path());
     for wrong in [None, Some(other.out.trim())] {
-        let said = match wrong {
+        let output = match wrong {
             None => run(&[&"backup", &to, &"--state-dir", &state]),
             Some(wrong) => run(&[&"backup", &to, &"--state-dir", &state, &"--token", &wrong]),
         };
-        assert_eq!(said.code, Some(2), "{}", said.out);
-        assert!(said.err.contains("are in the index alone"), "{}", said.err);
-        assert!(said.err.contains("the server refuses"), "{}", said.err);
+        assert_eq!(output.code, Some(2), "{}", output.out);
+        assert!(output.err.contains("are in the index alone"), "{}", output.err);
+        assert!(output.err.contains("the server refuses"), "{}", output.err);
     }
     assert_eq!(everything(folder.path()).len(), before.len(), "nothing is left behind");
-    let said = run(&[&"backup", &to, &"--state-dir", &state, &"--token", &token]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let output = run(&[&"backup", &to, &"--state-dir", &state, &"--token", &token]);
+    assert_eq!(output.code, Some(0), "{}", output.err);
     let verified = server.bearing(&token).get("/bus/log/verify");
     assert_eq!(verified.body["ok"], json!(true), "{verified:?}");
     drop(server);

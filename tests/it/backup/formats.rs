@@ -12,13 +12,13 @@ fn is_refused(state: &Path, words: &[&str]) {
     let elsewhere = tempfile::tempdir().unwrap();
     let before = everything(state);
     let to = elsewhere.path().join("backup");
-    for said in [
+    for output in [
         run(&[&"serve", &"--listen", &"127.0.0.1:0", &"--state-dir", &state]),
         run(&[&"backup", &to, &"--state-dir", &state]),
     ] {
-        assert_eq!(said.code, Some(2), "{}", said.out);
+        assert_eq!(output.code, Some(2), "{}", output.out);
         for word in words {
-            assert!(said.err.contains(word), "{word}: {}", said.err);
+            assert!(output.err.contains(word), "{word}: {}", output.err);
         }
     }
     assert!(everything(state) == before, "{words:?}: something was changed");
@@ -44,8 +44,8 @@ fn a_newer_format_of_any_part_is_refused_before_anything_is_changed() {
             state.path(),
             &[part, "openclaw-a2a 0.1.0 knows", "Use openclaw-a2a 0.9.0 or newer", ADVICE],
         );
-        let said = run(&[&"log", &"verify", &"--state-dir", &state.path()]);
-        assert!(said.code == Some(2) && said.err.contains(part), "{}", said.err);
+        let output = run(&[&"log", &"verify", &"--state-dir", &state.path()]);
+        assert!(output.code == Some(2) && output.err.contains(part), "{}", output.err);
     }
     fs::write(&formats, &noted).unwrap();
 

@@ -79,7 +79,7 @@ fn consume(client: &Client, book: Shared<'_>) {
 
 /// The same over a WebSocket, where everything is acknowledged.
 fn listen(socket: &mut Socket, book: Shared<'_>) {
-    while let Some(frame) = socket.try_hear() {
+    while let Some(frame) = socket.try_receive() {
         let id = id_of(&frame).to_owned();
         match frame["type"].as_str() {
             Some("deliver") => {
@@ -145,15 +145,15 @@ fn call(client: &Client, me: usize, book: Shared<'_>) {
 fn work(client: &Client) {
     while let Ok(answer) = client.try_get("/bus/agents/tim/inbox?wait=1s&limit=8") {
         let Some(messages) = answer.body["messages"].as_array() else { continue };
-        for heard in messages {
-            let request = &heard["message"];
+        for received in messages {
+            let request = &received["message"];
             if request["type"] == "task_request" {
-                let mut said = message("tim", "x", "x");
-                said["to"] = json!({"agentId": request["from"]["agentId"]});
-                said["correlationId"] = request["correlationId"].clone();
-                said["type"] = "task_response".into();
+                let mut output = message("tim", "x", "x");
+                output["to"] = json!({"agentId": request["from"]["agentId"]});
+                output["correlationId"] = request["correlationId"].clone();
+                output["type"] = "task_response".into();
                 let task = &request["payload"]["taskId"];
-                said["payload"] = if request["payload"]["title"] == "ask me first" {
+                output["payload"] = if request["payload"]["title"] == "ask me first" {
                     json!({"taskId": task, "action": "blocked", "reason": "what exactly?"})
                 } else {
                     let parts = json!([{"text": format!("done: {task}")}]);
@@ -161,11 +161,11 @@ fn work(client: &Client) {
                     let result = json!({"message": "done", "artifacts": artifacts});
                     json!({"taskId": task, "action": "completed", "result": result})
                 };
-                let Ok(receipt) = client.try_send(&said) else { return };
+                let Ok(receipt) = client.try_send(&output) else { return };
                 // 409: it was answered before, and the request came once more.
                 assert!(matches!(receipt.status, 202 | 409), "{receipt:?}");
             }
-            if client.try_settle("tim", id_of(heard), "ack").is_err() {
+            if client.try_settle("tim", id_of(received), "ack").is_err() {
                 return;
             }
         }
@@ -270,10 +270,10 @@ fn holds(state: &Path, head: &str, promised: &Book) {
                 }
                 // Its caller is gone; another one answers the question.
                 if found.body["status"]["state"] == "TASK_STATE_INPUT_REQUIRED" {
-                    let said = json!({"messageId": new_id(), "taskId": id, "role": "ROLE_USER",
+                    let output = json!({"messageId": new_id(), "taskId": id, "role": "ROLE_USER",
                         "parts": [{"text": "here it is"}]});
-                    let said = json!({"message": said}).to_string();
-                    server.post("/agents/tim/message:send", said.as_bytes());
+                    let output = json!({"message": output}).to_string();
+                    server.post("/agents/tim/message:send", output.as_bytes());
                 }
                 assert!(Instant::now() < deadline, "{id} never ends: {}", found.body);
             }

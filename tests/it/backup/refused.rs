@@ -119,24 +119,25 @@ fn a_backup_that_is_not_whole_is_not_restored() {
         let bad = folder.path().join(format!("bad-{n}"));
         copy(&good, &bad);
         spoil(&bad);
-        let said = check(&bad);
-        assert_eq!(said.code, Some(1), "{word}: {}{}", said.out, said.err);
-        assert!(said.out.contains(word), "{word}: {}", said.out);
+        let printed = check(&bad);
+        assert_eq!(printed.code, Some(1), "{word}: {}{}", printed.out, printed.err);
+        assert!(printed.out.contains(word), "{word}: {}", printed.out);
         let target = folder.path().join(format!("target-{n}"));
-        let said = restore(&bad, &target);
-        assert_eq!(said.code, Some(2), "{word}: {}", said.out);
+        let printed = restore(&bad, &target);
+        assert_eq!(printed.code, Some(2), "{word}: {}", printed.out);
         assert!(
-            said.err.contains(word) && said.err.contains("nothing was restored"),
+            printed.err.contains(word) && printed.err.contains("nothing was restored"),
             "{}",
-            said.err
+            printed.err
         );
         assert!(!target.exists(), "{word}");
     }
-    let said = run(&[&"restore", &folder.path().join("bad-0"), &"--check", &"--format", &"json"]);
-    let answer: Value = serde_json::from_str(&said.out).unwrap();
+    let printed =
+        run(&[&"restore", &folder.path().join("bad-0"), &"--check", &"--format", &"json"]);
+    let answer: Value = serde_json::from_str(&printed.out).unwrap();
     assert_eq!(answer["ok"], json!(false), "{answer}");
-    let said = run(&[&"restore", &good, &"--check", &"--format", &"json"]);
-    let answer: Value = serde_json::from_str(&said.out).unwrap();
+    let printed = run(&[&"restore", &good, &"--check", &"--format", &"json"]);
+    let answer: Value = serde_json::from_str(&printed.out).unwrap();
     assert_eq!((&answer["ok"], &answer["head"]), (&json!(true), &made["head"]), "{answer}");
 }
 
@@ -147,14 +148,14 @@ fn a_backup_goes_where_nothing_is() {
     let good = folder.path().join("good");
     backup(state.path(), &good);
     let before = everything(folder.path());
-    let said = run(&[&"backup", &good, &"--state-dir", &state.path()]);
-    assert!(said.code == Some(2) && said.err.contains("is there already"), "{}", said.err);
-    let said = run(&[&"backup", &folder.path().join("x"), &"--state-dir", &folder.path()]);
-    assert!(said.code == Some(2) && said.err.contains("there is no log"), "{}", said.err);
+    let printed = run(&[&"backup", &good, &"--state-dir", &state.path()]);
+    assert!(printed.code == Some(2) && printed.err.contains("is there already"), "{}", printed.err);
+    let printed = run(&[&"backup", &folder.path().join("x"), &"--state-dir", &folder.path()]);
+    assert!(printed.code == Some(2) && printed.err.contains("there is no log"), "{}", printed.err);
     // One that was cut off is never taken for a whole one, nor written over.
     fs::create_dir(folder.path().join("next.partial")).unwrap();
-    let said = run(&[&"backup", &folder.path().join("next"), &"--state-dir", &state.path()]);
-    assert!(said.code == Some(2) && said.err.contains("was cut off"), "{}", said.err);
+    let printed = run(&[&"backup", &folder.path().join("next"), &"--state-dir", &state.path()]);
+    assert!(printed.code == Some(2) && printed.err.contains("was cut off"), "{}", printed.err);
     assert!(check(&folder.path().join("next.partial")).out.contains("no backup"));
     assert!(everything(folder.path()) == before);
 
@@ -168,8 +169,8 @@ fn a_backup_goes_where_nothing_is() {
     }
     let server = Server::start(&target);
     let before = everything(&target.join("a2a-log"));
-    let said = restore(&good, &target);
-    assert!(said.code == Some(2) && said.err.contains("is not empty"), "{}", said.err);
+    let printed = restore(&good, &target);
+    assert!(printed.code == Some(2) && printed.err.contains("is not empty"), "{}", printed.err);
     assert!(everything(&target.join("a2a-log")) == before);
     drop(server);
     // An empty folder, such as a new disk, is as good as none.
@@ -179,12 +180,12 @@ fn a_backup_goes_where_nothing_is() {
     // What a restore left that was cut off is no state folder.
     let half = folder.path().join("half");
     fs::create_dir_all(half.join(".a2a-restoring")).unwrap();
-    for said in [
+    for printed in [
         restore(&good, &half),
         run(&[&"serve", &"--listen", &"127.0.0.1:0", &"--state-dir", &half]),
         run(&[&"log", &"--state-dir", &half]),
     ] {
-        assert!(said.code == Some(2) && said.err.contains("was cut off"), "{}", said.err);
+        assert!(printed.code == Some(2) && printed.err.contains("was cut off"), "{}", printed.err);
     }
     assert!(everything(&half).is_empty());
 }
@@ -212,9 +213,9 @@ fn a_disk_that_refuses_leaves_no_half_backup() {
         let output = limited(&[verb, &path, flag, &state]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(everything(folder.path()) == before, "{output:?}");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("no backup was made") || said.contains("nothing was restored"));
-        assert!(said.contains("a2a-tasks.db") || said.contains("task database"), "{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(printed.contains("no backup was made") || printed.contains("nothing was restored"));
+        assert!(printed.contains("a2a-tasks.db") || printed.contains("task database"), "{printed}");
     }
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()).collect();
     assert_eq!(left, [good]);
@@ -231,9 +232,13 @@ fn a_log_that_is_not_whole_is_not_backed_up() {
     fs::write(&day, format!("{text}{{\"seq\":99")).unwrap();
     backup(state.path(), &folder.path().join("good"));
     fs::write(&day, text.replacen("number 1", "number 7", 1)).unwrap();
-    let said = run(&[&"backup", &folder.path().join("bad"), &"--state-dir", &state.path()]);
-    assert_eq!(said.code, Some(2), "{}", said.out);
-    assert!(said.err.contains("was changed") && said.err.contains("log verify"), "{}", said.err);
-    assert!(said.err.contains(day.to_str().unwrap()), "{}", said.err);
+    let printed = run(&[&"backup", &folder.path().join("bad"), &"--state-dir", &state.path()]);
+    assert_eq!(printed.code, Some(2), "{}", printed.out);
+    assert!(
+        printed.err.contains("was changed") && printed.err.contains("log verify"),
+        "{}",
+        printed.err
+    );
+    assert!(printed.err.contains(day.to_str().unwrap()), "{}", printed.err);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }

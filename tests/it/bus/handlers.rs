@@ -25,11 +25,11 @@ async fn panic_is_retried_and_then_a_dead_letter_with_a_notice_to_its_sender() {
     })
     .await
     .unwrap();
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     let sent = request(&roman, "tim");
     let correlation = sent.correlation_id;
     let receipt = roman.send(sent).await;
-    let notice = next(&mut hears).await;
+    let notice = next(&mut inbox).await;
     assert_eq!((notice.sender.as_str(), notice.message.correlation_id), ("system", correlation));
     let Body::StatusUpdate(body) = &notice.message.body else { panic!("{notice:?}") };
     assert!(body.progress.contains("tim has a bug"), "{}", body.progress);
@@ -39,7 +39,7 @@ async fn panic_is_retried_and_then_a_dead_letter_with_a_notice_to_its_sender() {
     assert_eq!(dead.len(), 1);
     assert_eq!((Some(dead[0].seq), dead[0].attempts), (receipt.seq, 3));
     assert!(bus.retry_dead_letter(&dead[0]).await);
-    next(&mut hears).await; // it fails again, and the sender is notified again
+    next(&mut inbox).await; // it fails again, and the sender is notified again
     assert_eq!(tries.load(Ordering::SeqCst), 6);
     let dead = bus.dead_letters().await;
     bus.stop().await;
@@ -48,8 +48,8 @@ async fn panic_is_retried_and_then_a_dead_letter_with_a_notice_to_its_sender() {
     assert_eq!(bus.dead_letters().await.len(), 1, "dead letters survive a restart");
     assert!(bus.drop_dead_letter(&dead[0]).await);
     assert!(!bus.drop_dead_letter(&dead[0]).await);
-    let told = events(&bus, receipt.seq.unwrap());
-    let count = |event: Event| told.iter().filter(|word| *word == event.as_str()).count();
+    let answered = events(&bus, receipt.seq.unwrap());
+    let count = |event: Event| answered.iter().filter(|word| *word == event.as_str()).count();
     assert_eq!(
         (count(Event::AttemptFailed), count(Event::DeadLetter), count(Event::Returned)),
         (4, 2, 1)
@@ -76,11 +76,11 @@ async fn a_hanging_handler_loses_neither_its_message_nor_its_session_nor_a_neigh
     })
     .await
     .unwrap();
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (_tony, mut tony_inbox) = listener(&bus, "tony").await;
     let roman = mute(&bus, "roman").await;
     roman.send(request(&roman, "tim")).await;
     roman.send(request(&roman, "tony")).await;
-    next(&mut tony_hears).await;
+    next(&mut tony_inbox).await;
     let delivery = next(&mut is_done).await;
     assert_eq!(delivery.attempt, 2);
     bus.stop().await;
@@ -91,10 +91,10 @@ async fn a_typed_error_is_an_answer_and_no_failed_delivery() {
     let folder = tempfile::tempdir().unwrap();
     let bus = start(&folder, quick());
     bus.attach("tim", |_: Delivery| async { Err("no access to that repository") }).await.unwrap();
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     let sent = request(&roman, "tim");
     let receipt = roman.send(sent.clone()).await;
-    let answer = next(&mut hears).await;
+    let answer = next(&mut inbox).await;
     assert_eq!(
         (answer.sender.as_str(), answer.message.correlation_id),
         ("tim", sent.correlation_id)
@@ -115,18 +115,18 @@ async fn one_message_at_a_time_and_urgent_ones_first() {
     let bus = start(&folder, quick());
     let gate = Arc::new(Semaphore::new(0));
     let running = Arc::new(AtomicUsize::new(0));
-    let (heard, mut hears) = unbounded_channel();
+    let (seen_messages, mut inbox) = unbounded_channel();
     let (held, is_held) = (Arc::clone(&gate), Arc::new(Notify::new()));
     let begun = Arc::clone(&is_held);
     bus.attach("tim", move |delivery: Delivery| {
-        let (gate, running, heard, begun) =
-            (Arc::clone(&held), Arc::clone(&running), heard.clone(), Arc::clone(&begun));
+        let (gate, running, seen_messages, begun) =
+            (Arc::clone(&held), Arc::clone(&running), seen_messages.clone(), Arc::clone(&begun));
         async move {
             assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "two at once");
             begun.notify_one();
             gate.acquire().await.unwrap().forget();
             running.fetch_sub(1, Ordering::SeqCst);
-            heard.send(delivery).ok();
+            seen_messages.send(delivery).ok();
         }
     })
     .await
@@ -151,7 +151,7 @@ async fn one_message_at_a_time_and_urgent_ones_first() {
     gate.add_permits(order.len());
     let mut got = Vec::new();
     for _ in &order {
-        got.push(next(&mut hears).await.seq);
+        got.push(next(&mut inbox).await.seq);
     }
     assert_eq!(got, [0, 4, 5, 3, 2, 1].map(|i| sent[i]));
     bus.stop().await;
@@ -170,13 +170,13 @@ async fn every_failed_task_is_answered_even_beyond_the_limits() {
     };
     let bus = start(&folder, BusSettings { rates, ..quick() });
     bus.attach("tim", |_: Delivery| async { Err("not my field") }).await.unwrap();
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     let mut asked = 0;
     while asked < 10 {
         asked += usize::from(roman.send(request(&roman, "tim")).await.outcome.is_accepted());
     }
     for _ in 0..asked {
-        assert_eq!(next(&mut hears).await.message.kind(), Kind::TaskResponse);
+        assert_eq!(next(&mut inbox).await.message.kind(), Kind::TaskResponse);
     }
     bus.stop().await;
 }
@@ -222,11 +222,11 @@ async fn message_whose_attempts_all_killed_the_process_is_a_dead_letter_at_the_n
     drop(journal);
 
     let bus = start(&folder, quick());
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
-    let (_roman, mut hears) = listener(&bus, "roman").await;
-    let notice = next(&mut hears).await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
+    let (_roman, mut inbox) = listener(&bus, "roman").await;
+    let notice = next(&mut inbox).await;
     assert_eq!(notice.sender.as_str(), "system");
     assert_eq!(bus.dead_letters().await[0].seq, seq);
-    assert!(tim_hears.try_recv().is_err(), "it is not tried once more");
+    assert!(tim_inbox.try_recv().is_err(), "it is not tried once more");
     bus.stop().await;
 }

@@ -8,12 +8,12 @@ use crate::listener::{listener, next};
 async fn a_message_reaches_its_handler_with_its_verified_sender() {
     let folder = tempfile::tempdir().unwrap();
     let bus = start(&folder, quick());
-    let (_tim, mut hears) = listener(&bus, "tim").await;
+    let (_tim, mut inbox) = listener(&bus, "tim").await;
     let roman = mute(&bus, "roman").await;
     let receipt = roman.send(request(&roman, "tim")).await;
     assert_eq!(receipt.outcome, Outcome::Delivered);
     assert_eq!(receipt.recipients[0].agent_id, id("tim"));
-    let delivery = next(&mut hears).await;
+    let delivery = next(&mut inbox).await;
     assert_eq!(
         (delivery.sender.as_str(), delivery.attempt, Some(delivery.seq)),
         ("roman", 1, receipt.seq)
@@ -55,16 +55,16 @@ async fn an_absent_agent_gets_its_messages_when_it_is_back_even_after_a_restart(
     let repeated = roman.send(again).await;
     assert_eq!((repeated.outcome, repeated.seq), (Outcome::Duplicate, second.seq));
     assert_eq!(repeated.recipients, second.recipients);
-    let (_tim, mut hears) = listener(&bus, "tim").await;
-    assert_eq!(Some(next(&mut hears).await.seq), first.seq);
-    assert_eq!(Some(next(&mut hears).await.seq), second.seq);
+    let (_tim, mut inbox) = listener(&bus, "tim").await;
+    assert_eq!(Some(next(&mut inbox).await.seq), first.seq);
+    assert_eq!(Some(next(&mut inbox).await.seq), second.seq);
     bus.stop().await;
 
     let bus = start(&folder, quick());
-    let (_tim, mut hears) = listener(&bus, "tim").await;
+    let (_tim, mut inbox) = listener(&bus, "tim").await;
     let roman = mute(&bus, "roman").await;
     let third = roman.send(request(&roman, "tim")).await;
-    assert_eq!(Some(next(&mut hears).await.seq), third.seq, "what was handled never comes again");
+    assert_eq!(Some(next(&mut inbox).await.seq), third.seq, "what was handled never comes again");
     bus.stop().await;
 }
 
@@ -108,8 +108,8 @@ async fn limits_refuse_with_the_time_to_wait_and_a_full_inbox_is_named() {
 async fn a_broadcast_is_one_record_with_an_outcome_for_each() {
     let folder = tempfile::tempdir().unwrap();
     let bus = start(&folder, quick());
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
+    let (_tony, mut tony_inbox) = listener(&bus, "tony").await;
     let roman = mute(&bus, "roman").await;
     let mut message = serde_json::to_value(roman.compose(None, Kind::Broadcast.example())).unwrap();
     message["payload"]["scope"] = "org".into();
@@ -117,12 +117,12 @@ async fn a_broadcast_is_one_record_with_an_outcome_for_each() {
     let reached: Vec<_> =
         receipt.recipients.iter().map(|r| (r.agent_id.as_str(), r.outcome)).collect();
     assert_eq!(reached, [("tim", Outcome::Delivered), ("tony", Outcome::Delivered)]);
-    assert_eq!(Some(next(&mut tim_hears).await.seq), receipt.seq);
-    assert_eq!(Some(next(&mut tony_hears).await.seq), receipt.seq);
+    assert_eq!(Some(next(&mut tim_inbox).await.seq), receipt.seq);
+    assert_eq!(Some(next(&mut tony_inbox).await.seq), receipt.seq);
     message["messageId"] =
         roman.compose(None, Kind::Broadcast.example()).message_id.to_string().into();
     message["payload"]["scope"] = "c-suite".into();
-    let nobody = roman.send_json(message.to_string().as_bytes()).await;
-    assert_eq!((nobody.outcome, nobody.recipients.len()), (Outcome::Delivered, 0));
+    let unknown = roman.send_json(message.to_string().as_bytes()).await;
+    assert_eq!((unknown.outcome, unknown.recipients.len()), (Outcome::Delivered, 0));
     bus.stop().await;
 }

@@ -13,27 +13,27 @@ use crate::listener::{listener, next};
 async fn several_sessions_share_the_work_and_keep_their_conversations() {
     let folder = tempfile::tempdir().unwrap();
     let bus = start(&folder, quick());
-    let (first, mut first_hears) = listener(&bus, "tim").await;
-    let (second, mut second_hears) = listener(&bus, "tim").await;
+    let (first, mut first_inbox) = listener(&bus, "tim").await;
+    let (second, mut second_inbox) = listener(&bus, "tim").await;
     assert_eq!(bus.agents().await[0].sessions, 2);
     let roman = mute(&bus, "roman").await;
     let talk = request(&roman, "tim");
-    let mut heard = [0, 0];
+    let mut received = [0, 0];
     for _ in 0..5 {
         let message = Envelope { correlation_id: talk.correlation_id, ..request(&roman, "tim") };
         roman.send(message).await;
         tokio::select! {
-            _ = next(&mut first_hears) => heard[0] += 1,
-            _ = next(&mut second_hears) => heard[1] += 1,
+            _ = next(&mut first_inbox) => received[0] += 1,
+            _ = next(&mut second_inbox) => received[1] += 1,
         }
     }
-    assert!(heard.contains(&5), "a conversation stays with one session: {heard:?}");
+    assert!(received.contains(&5), "a conversation stays with one session: {received:?}");
     second.detach();
     first.detach();
     let queued = roman.send(request(&roman, "tim")).await;
     assert_eq!(queued.outcome, Outcome::Queued);
-    let (_third, mut third_hears) = listener(&bus, "tim").await;
-    assert_eq!(Some(next(&mut third_hears).await.seq), queued.seq);
+    let (_third, mut third_inbox) = listener(&bus, "tim").await;
+    assert_eq!(Some(next(&mut third_inbox).await.seq), queued.seq);
     bus.stop().await;
 }
 
@@ -59,20 +59,20 @@ async fn when_the_first_session_leaves_the_others_take_over_its_conversations() 
     let again = || Envelope { correlation_id: talk.correlation_id, ..request(&roman, "tim") };
     roman.send(talk.clone()).await; // is being handled
     is_busy.notified().await;
-    let (_second, mut hears) = listener(&bus, "tim").await;
+    let (_second, mut inbox) = listener(&bus, "tim").await;
     let waits = roman.send(Envelope { correlation_id: talk.correlation_id, ..again() }).await;
     let stale = first.clone();
     first.detach();
     let later = roman.send(again()).await;
-    let mut heard = vec![next(&mut hears).await.seq, next(&mut hears).await.seq];
-    heard.sort_unstable();
-    assert_eq!(heard, [waits.seq.unwrap(), later.seq.unwrap()]);
+    let mut received = vec![next(&mut inbox).await.seq, next(&mut inbox).await.seq];
+    received.sort_unstable();
+    assert_eq!(received, [waits.seq.unwrap(), later.seq.unwrap()]);
 
-    let (_third, mut third_hears) = listener(&bus, "tim").await;
+    let (_third, mut third_inbox) = listener(&bus, "tim").await;
     stale.detach(); // an old handle does not end another session
     let agents = bus.agents().await;
     assert_eq!(agents.iter().find(|agent| agent.agent_id == id("tim")).unwrap().sessions, 2);
-    drop(third_hears.try_recv());
+    drop(third_inbox.try_recv());
     gate.add_permits(10);
     bus.stop().await;
 }
@@ -125,8 +125,8 @@ async fn stopping_lets_handlers_finish_and_takes_nothing_new() {
 
     let bus = start(&folder, quick());
     assert_eq!(events(&bus, handled).last().map(String::as_str), Some("acknowledged"));
-    let (_tim, mut hears) = listener(&bus, "tim").await;
-    assert_eq!(next(&mut hears).await.seq, waiting);
+    let (_tim, mut inbox) = listener(&bus, "tim").await;
+    assert_eq!(next(&mut inbox).await.seq, waiting);
     bus.stop().await;
 }
 
@@ -134,9 +134,9 @@ async fn stopping_lets_handlers_finish_and_takes_nothing_new() {
 async fn a_bus_that_is_dropped_without_stopping_does_not_panic() {
     let folder = tempfile::tempdir().unwrap();
     let bus = start(&folder, quick());
-    let (_tim, mut hears) = listener(&bus, "tim").await;
+    let (_tim, mut inbox) = listener(&bus, "tim").await;
     let roman = mute(&bus, "roman").await;
     drop(bus);
     assert!(roman.send(request(&roman, "tim")).await.outcome.is_accepted());
-    next(&mut hears).await;
+    next(&mut inbox).await;
 }

@@ -108,12 +108,12 @@ fn refusals_are_charged_and_leave_what_is_sent_rightly_alone() {
     let config = "[limits]\nrefusal_burst = 3\nrefusals_per_minute = 1\n";
     let server = Server::with_config(folder.path(), config);
     assert!(server.inbox("tim", "").is_empty());
-    let nobody = || server.send(&message("roman", "nobody", "Hello?"));
+    let absent = || server.send(&message("roman", "nobody", "Hello?"));
     for _ in 0..3 {
-        is_problem(&nobody(), 404, "unknown_recipient");
+        is_problem(&absent(), 404, "unknown_recipient");
     }
     for _ in 0..3 {
-        let answer = nobody();
+        let answer = absent();
         is_problem(&answer, 429, "rate_limited");
         assert!((1..=60_000).contains(&answer.body["retryAfterMs"].as_u64().unwrap()));
         let detail = answer.body["detail"].as_str().unwrap();

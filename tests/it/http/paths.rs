@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::command::Desk;
+use crate::command::CliFixture;
 use crate::server::{message, new_id};
 
 const VERBS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
@@ -85,30 +85,30 @@ fn a_refused_message_is_named_by_its_id_and_measured() {
     large["payload"]["progress"] = json!("x".repeat(400_000));
     let bytes = large.to_string();
     let answer = server.post("/bus/messages", bytes.as_bytes());
-    let said = answer.body["errors"][0]["message"].as_str().unwrap();
-    assert!(said.contains(&format!("has {} bytes", bytes.len())), "{said}");
+    let text = answer.body["errors"][0]["message"].as_str().unwrap();
+    assert!(text.contains(&format!("has {} bytes", bytes.len())), "{text}");
     assert_eq!(server.post("/bus/messages", b"no json").body.get("messageId"), None);
 }
 
 #[test]
 fn command_prints_what_helps() {
-    let desk = Desk::start();
+    let cli = CliFixture::start();
     let task = new_id();
     let args = ["send", "task-response", "--from", "tim", "--task", &task, "--action", "accepted"];
-    let said = desk.run(&args);
-    assert_eq!(said.code, Some(2), "{}", said.err);
-    assert!(said.err.contains(&format!("there is no task {task}")), "{}", said.err);
-    assert!(said.err.contains("task list") && !said.err.contains("--to"), "{}", said.err);
+    let text = cli.run(&args);
+    assert_eq!(text.code, Some(2), "{}", text.err);
+    assert!(text.err.contains(&format!("there is no task {task}")), "{}", text.err);
+    assert!(text.err.contains("task list") && !text.err.contains("--to"), "{}", text.err);
     let mut bad = message("roman", "tim", "x");
     bad["type"] = json!("brodcast");
-    let said = desk.run_with(&["send", "-"], &bad.to_string());
-    assert!(said.out.contains("next: openclaw-a2a schema broadcast\n"), "{}{}", said.out, said.err);
+    let text = cli.run_with(&["send", "-"], &bad.to_string());
+    assert!(text.out.contains("next: openclaw-a2a schema broadcast\n"), "{}{}", text.out, text.err);
     bad["type"] = json!("nothing like it");
-    let said = desk.run_with(&["send", "-"], &bad.to_string());
-    assert!(said.out.ends_with("next: openclaw-a2a schema\n"), "{}{}", said.out, said.err);
+    let text = cli.run_with(&["send", "-"], &bad.to_string());
+    assert!(text.out.ends_with("next: openclaw-a2a schema\n"), "{}{}", text.out, text.err);
     let large = format!("{{\"text\":\"{}\"}}", "x".repeat(400_000));
-    let said = desk.run_with(&["send", "-", "--from", "roman"], &large);
-    assert!(said.out.contains(&format!("has {} bytes", large.len())), "{}{}", said.out, said.err);
+    let text = cli.run_with(&["send", "-", "--from", "roman"], &large);
+    assert!(text.out.contains(&format!("has {} bytes", large.len())), "{}{}", text.out, text.err);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_name_is_looked_up_where_the_server_listens() {
     let other = self::folder();
     for bad in ["localhost", "no.such.name.invalid:0", "example.org:99999"] {
         let refused = crate::server::serve_on(other.path(), bad).output().unwrap();
-        let said = String::from_utf8(refused.stderr).unwrap();
-        assert!(refused.status.code() == Some(2) && said.contains(bad), "{bad}: {said}");
+        let text = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && text.contains(bad), "{bad}: {text}");
     }
 }

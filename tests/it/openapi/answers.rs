@@ -203,7 +203,7 @@ fn log(it: &mut Described) {
 fn a2a(it: &mut Described, prefix: &str, below: &str, agent: &[&str]) {
     let path = |rest: &str| format!("{prefix}{below}{rest}");
     let is_old = !below.is_empty();
-    let said = |id: &str| {
+    let output = |id: &str| {
         let (role, part) = if is_old {
             ("user", json!({"kind": "text", "text": "hello"}))
         } else {
@@ -216,8 +216,8 @@ fn a2a(it: &mut Described, prefix: &str, below: &str, agent: &[&str]) {
         let task = [sent, &sent["task"]].into_iter().find_map(|it| it["id"].as_str());
         task.unwrap_or_else(|| panic!("no task: {sent}")).to_owned()
     };
-    let done = it.post(200, &path("/message:send"), agent, &said("tck-artifact-file"));
-    it.post(200, &path("/message:send"), agent, &said("tck-message-response"));
+    let done = it.post(200, &path("/message:send"), agent, &output("tck-artifact-file"));
+    it.post(200, &path("/message:send"), agent, &output("tck-message-response"));
     it.post(400, &path("/message:send"), agent, &json!({}));
     let done = task_of(&done);
     let at = [agent, &[done.as_str()]].concat();
@@ -226,7 +226,7 @@ fn a2a(it: &mut Described, prefix: &str, below: &str, agent: &[&str]) {
     it.post(400, &path("/tasks/{id}:cancel"), &at, &json!({}));
     it.call(404, "GET", &path("/tasks/{id}"), &[agent, &["none"]].concat(), &Value::Null);
 
-    let asks = it.post(200, &path("/message:send"), agent, &said("tck-input-required"));
+    let asks = it.post(200, &path("/message:send"), agent, &output("tck-input-required"));
     let asks = task_of(&asks);
     let at = [agent, &[asks.as_str()]].concat();
     it.get("/bus/tasks/{taskId}/a2a", &[&asks]);

@@ -157,14 +157,14 @@ fn webhooks_are_called_in_the_version_that_set_them() {
         let wish = active.set_push(&task, &json!({"id": "active", "url": shown_url})).unwrap();
         assert!(wish.get("opt").is_none(), "kept, never shown: {wish}");
         tim.complete(&request, "found");
-        let (mut ended, mut told) = (false, false);
+        let (mut ended, mut answered) = (false, false);
         while !ended {
             let body = next(&hidden).body.to_string();
             assert!(!body.contains("opt/v1/"), "{form:?} {body}");
             ended = body.to_ascii_lowercase().contains("completed");
         }
-        while !told {
-            told = next(&shown).body.to_string().contains("opt/v1/");
+        while !answered {
+            answered = next(&shown).body.to_string().contains("opt/v1/");
         }
     }
 }

@@ -122,8 +122,11 @@ fn impossible_work_is_rejected_and_not_completed() {
         let result = call(&host(version), &params);
         let task = result.get("task").unwrap_or(&result);
         assert_eq!(crate::a2a_caller::state(task), "rejected", "{result}");
-        let said = crate::a2a_caller::said(task);
-        assert!(said.contains("cannot work on this") && said.contains("attach an agent"), "{said}");
+        let output = crate::a2a_caller::agent_text(task);
+        assert!(
+            output.contains("cannot work on this") && output.contains("attach an agent"),
+            "{output}"
+        );
         params["message"]["messageId"] = crate::server::new_id().into();
         let active = host(version).with("a2a-extensions", a2a_protocol::opt::OPT_EXTENSION);
         let objective = text(&call(&active, &params)["task"]["contextId"]);

@@ -12,14 +12,14 @@ fn work(opt: &Opt) -> (String, Vec<String>) {
     opt.tim.complete(&request, &format!("what came of {name}"));
     let parts = request["payload"]["context"]["a2a"]["parts"].as_array().unwrap();
     let results = parts.iter().filter_map(|part| part["data"]["results"].as_array()).flatten();
-    let heard = results.map(|result| {
+    let received = results.map(|result| {
         let name = text(&result["name"]);
         assert_eq!(result["result"], format!("what came of {name}"));
         assert!(result["taskId"].is_string(), "{result}");
         name
     });
-    let heard = heard.collect();
-    (name, heard)
+    let received = received.collect();
+    (name, received)
 }
 
 /// One after the other, and a plan that waits for them; the history that each of them got.
@@ -32,27 +32,27 @@ fn run(mut opt: Opt, metadata: &Value, crash: bool) -> (Opt, Vec<(String, Vec<St
     let first = opt.plan(&objective, &[], json!({"tasks": tasks, "metadata": metadata}));
     let later = json!({"dependencies": [first["id"]], "metadata": metadata});
     opt.plan(&objective, &["print"], later);
-    let mut heard = vec![work(&opt), work(&opt)];
+    let mut received = vec![work(&opt), work(&opt)];
     if crash {
         opt.until(&objective, |now| now["plans"][0]["tasks"][2]["status"] == "working");
         opt = opt.restarted();
     }
-    heard.extend([work(&opt), work(&opt)]);
+    received.extend([work(&opt), work(&opt)]);
     opt.until_status(&objective, "completed");
-    (opt, heard)
+    (opt, received)
 }
 
 fn steps(of: [(&str, &[&str]); 4]) -> Vec<(String, Vec<String>)> {
     let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-    of.map(|(name, heard)| (name.to_owned(), owned(heard))).into()
+    of.map(|(name, received)| (name.to_owned(), owned(received))).into()
 }
 
 #[test]
 fn step_gets_the_history_its_plan_asks_for() {
     let needed =
         steps([("search", &[]), ("read", &["search"]), ("draft", &["read"]), ("print", &[])]);
-    let (mut opt, mut heard) = run(Opt::start(), &json!({}), false);
-    assert_eq!(heard, needed);
+    let (mut opt, mut received) = run(Opt::start(), &json!({}), false);
+    assert_eq!(received, needed);
     for scope in HistoryScope::ALL {
         let expected = match scope {
             HistoryScope::Task => needed.clone(),
@@ -71,8 +71,8 @@ fn step_gets_the_history_its_plan_asks_for() {
         };
         let metadata = json!({ "opt/v1/historyScope": scope.as_str() });
         for crash in [false, true] {
-            (opt, heard) = run(opt, &metadata, crash);
-            assert_eq!(heard, expected, "{scope}, {crash}");
+            (opt, received) = run(opt, &metadata, crash);
+            assert_eq!(received, expected, "{scope}, {crash}");
         }
     }
 }
@@ -87,8 +87,8 @@ fn what_is_wished_for_a_message_is_wished_for_its_steps() {
         let made = opt.speaking(version).ok(method, params);
         let plan = &made["objective"]["plans"][0];
         assert_eq!(plan["metadata"]["opt/v1/historyScope"], "plan", "{made}");
-        let heard: Vec<_> = (0..3).map(|_| work(&opt).1.len()).collect();
-        assert_eq!(heard, [0, 1, 2]);
+        let received: Vec<_> = (0..3).map(|_| work(&opt).1.len()).collect();
+        assert_eq!(received, [0, 1, 2]);
     }
 }
 
@@ -101,11 +101,11 @@ fn a_scope_that_is_none_is_refused_with_those_that_are() {
         "metadata": {"opt/v1/historyScope": "all"},
     });
     let refused = opt.caller.refused("plans/create", plan);
-    let said = refused.to_string();
-    assert_eq!(refused["code"], -32602, "{said}");
-    assert!(said.contains("opt~1v1~1historyScope"), "{said}");
+    let output = refused.to_string();
+    assert_eq!(refused["code"], -32602, "{output}");
+    assert!(output.contains("opt~1v1~1historyScope"), "{output}");
     for scope in HistoryScope::ALL {
-        assert!(said.contains(scope.as_str()), "{said}");
+        assert!(output.contains(scope.as_str()), "{output}");
     }
     assert!(!opt.tim.has_work());
 }
@@ -128,7 +128,7 @@ fn of_very_many_steps_a_step_gets_the_latest() {
         work(&opt);
     }
     assert_eq!(work(&opt).1.len(), 51); // what it needs, and fifty others
-    let (name, heard) = work(&opt);
-    assert_eq!((name.as_str(), heard.len()), ("draft", 51));
-    assert_eq!((heard[0].as_str(), heard[50].as_str()), ("step 1", "read"));
+    let (name, received) = work(&opt);
+    assert_eq!((name.as_str(), received.len()), ("draft", 51));
+    assert_eq!((received[0].as_str(), received[50].as_str()), ("step 1", "read"));
 }

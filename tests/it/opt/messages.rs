@@ -98,7 +98,7 @@ fn agent_gets_the_history_scope_that_is_asked_for() {
     let opt = Opt::start();
     for version in VERSIONS {
         let context = format!("talk-{version}");
-        let said = |text, scope| {
+        let output = |text, scope| {
             let metadata = json!({ "opt/v1/historyScope": scope });
             let (method, params) =
                 send(version, text, json!({"contextId": context, "metadata": metadata}));
@@ -107,10 +107,10 @@ fn agent_gets_the_history_scope_that_is_asked_for() {
             opt.tim.complete(&request, "done");
             request["payload"]["context"]["history"].to_string()
         };
-        assert_eq!(said("Is the first one in?", "task"), "null");
-        assert_eq!(said("Is the second one in?", "task"), "null");
-        let heard = said("Is the third one in?", "objective");
-        assert!(heard.contains("first one") && heard.contains("second one"), "{heard}");
-        assert!(!heard.contains("third one"), "{heard}");
+        assert_eq!(output("Is the first one in?", "task"), "null");
+        assert_eq!(output("Is the second one in?", "task"), "null");
+        let received = output("Is the third one in?", "objective");
+        assert!(received.contains("first one") && received.contains("second one"), "{received}");
+        assert!(!received.contains("third one"), "{received}");
     }
 }

@@ -77,8 +77,8 @@ impl Dice {
 /// The agents are attached. All deliveries are handed back: no work is done yet.
 pub(super) fn appear(client: &Client) {
     for agent in AGENTS {
-        for heard in client.inbox(agent, "limit=1") {
-            assert_eq!(client.settle(agent, id_of(&heard), "nack").status, 200);
+        for received in client.inbox(agent, "limit=1") {
+            assert_eq!(client.settle(agent, id_of(&received), "nack").status, 200);
         }
     }
 }
@@ -90,22 +90,22 @@ pub(super) type Asked = Mutex<HashSet<String>>;
 pub(super) fn work(client: &Client, agent: &str, asked: &Asked) {
     while let Ok(answer) = client.try_inbox(agent, "wait=1s&limit=4") {
         let Some(messages) = answer.body["messages"].as_array() else { continue };
-        for heard in messages {
-            if heard["message"]["type"] == "task_request"
-                && done(client, agent, heard, asked).is_none()
+        for received in messages {
+            if received["message"]["type"] == "task_request"
+                && done(client, agent, received, asked).is_none()
             {
                 return;
             }
             // Acknowledged after the answer, so that nothing is forgotten.
-            if client.try_settle(agent, id_of(heard), "ack").is_err() {
+            if client.try_settle(agent, id_of(received), "ack").is_err() {
                 return;
             }
         }
     }
 }
 
-fn done(client: &Client, agent: &str, heard: &Value, asked: &Asked) -> Option<()> {
-    let request = &heard["message"];
+fn done(client: &Client, agent: &str, received: &Value, asked: &Asked) -> Option<()> {
+    let request = &received["message"];
     let mut answer = message(agent, "x", "x");
     answer["to"] = json!({"agentId": request["from"]["agentId"]});
     answer["correlationId"] = request["correlationId"].clone();

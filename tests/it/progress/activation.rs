@@ -72,7 +72,7 @@ fn only_those_who_activate_it_see_it_and_the_others_read_the_text() {
             // The first at once, the second when its time has come.
             tell(&tim, &request, "1 of 3", &snapshot(1, 3));
             tell(&tim, &request, "2 of 3", &snapshot(2, 3));
-            while crate::a2a_caller::said(&caller.get(&task, &[]).unwrap()) != "2 of 3" {}
+            while crate::a2a_caller::agent_text(&caller.get(&task, &[]).unwrap()) != "2 of 3" {}
             let task_now = caller.get(&task, &[]).unwrap();
             let page = caller.list(&[("pageSize", json!(1))]).unwrap();
             let listed = page["tasks"][0].clone();
@@ -87,7 +87,7 @@ fn only_those_who_activate_it_see_it_and_the_others_read_the_text() {
             assert!(!hidden.to_string().contains(PROGRESS_EXTENSION), "{form:?} {hidden}");
             assert!(hidden["status"].pointer("/message/metadata").is_none(), "{hidden}");
         }
-        assert_eq!(crate::a2a_caller::said(now), "2 of 3", "{form:?}");
+        assert_eq!(crate::a2a_caller::agent_text(now), "2 of 3", "{form:?}");
         let (now, listed, end) = &tasks[1];
         assert!(shown(now).contains(&IN_STATUS.to_owned()), "{form:?} {now}");
         assert!(shown(listed).contains(&IN_STATUS.to_owned()), "{form:?} {listed}");

@@ -9,7 +9,7 @@ use openclaw_a2a::{StatusReport, TaskAnswer};
 use serde_json::{Value, json};
 
 use super::{asked, of_event, of_task, snapshot, tell};
-use crate::a2a_side::{Side, all, at_once, more, said, soon, text, words};
+use crate::a2a_side::{Side, all, at_once, more, output, soon, text, words};
 use crate::listener::listener;
 
 const NEVER: Duration = Duration::from_secs(3_600);
@@ -26,10 +26,10 @@ fn snapshots(events: &[TaskEvent]) -> Vec<Option<Value>> {
 #[tokio::test]
 async fn a_thousand_updates_are_few_events_and_the_last_is_never_dropped() {
     let side = every(NEVER);
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
     let watching = side.subscribe("tim", &task, None).await.unwrap();
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     for n in 1..=1_000 {
         tell(&tim, &delivery, &format!("{n} of 1000"), &snapshot(n, 1_000)).await;
     }
@@ -41,7 +41,7 @@ async fn a_thousand_updates_are_few_events_and_the_last_is_never_dropped() {
         [None, Some(snapshot(1, 1_000)), None, Some(snapshot(1_000, 1_000))]
     );
     let done = side.get("tim", &task).await.unwrap();
-    assert_eq!((said(&done).as_str(), of_task(&done)), ("done", Some(snapshot(1_000, 1_000))));
+    assert_eq!((output(&done).as_str(), of_task(&done)), ("done", Some(snapshot(1_000, 1_000))));
     assert!(done.metadata.is_none(), "{:?}", done.metadata);
     let history: Vec<_> = done.history.iter().map(|message| message.text()).collect();
     assert_eq!(history, ["x", "1 of 1000"], "bars do not fill the history");
@@ -58,10 +58,10 @@ async fn a_thousand_updates_are_few_events_and_the_last_is_never_dropped() {
 #[tokio::test]
 async fn what_waits_goes_out_when_its_time_has_come() {
     let side = every(Duration::from_millis(300));
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
     let mut watching = side.subscribe("tim", &task, None).await.unwrap();
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     soon(watching.next()).await.unwrap();
     for n in 1..=3 {
         tell(&tim, &delivery, &n.to_string(), &snapshot(n, 3)).await;
@@ -73,7 +73,7 @@ async fn what_waits_goes_out_when_its_time_has_come() {
     }
     assert_eq!(seen[0], Some(snapshot(1, 3)));
     let shown = side.get("tim", &task).await.unwrap();
-    assert_eq!((said(&shown).as_str(), of_task(&shown)), ("3", Some(snapshot(3, 3))));
+    assert_eq!((output(&shown).as_str(), of_task(&shown)), ("3", Some(snapshot(3, 3))));
     assert_eq!(shown.status.state, TaskState::Working);
     side.stop().await;
 }
@@ -81,10 +81,10 @@ async fn what_waits_goes_out_when_its_time_has_come() {
 #[tokio::test]
 async fn other_updates_are_sent_at_once_with_the_newest_progress() {
     let side = every(NEVER);
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
     let mut watching = side.subscribe("tim", &task, None).await.unwrap();
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     soon(watching.next()).await.unwrap();
     let mut happens = async || soon(watching.next()).await.unwrap();
     tell(&tim, &delivery, "1", &snapshot(1, 9)).await;
@@ -94,7 +94,7 @@ async fn other_updates_are_sent_at_once_with_the_newest_progress() {
     tim.report(&delivery, "a word").await.unwrap();
     assert_eq!(of_event(&happens().await.event), Some(snapshot(2, 9)));
     let shown = side.get("tim", &task).await.unwrap();
-    assert_eq!((said(&shown).as_str(), of_task(&shown)), ("a word", Some(snapshot(2, 9))));
+    assert_eq!((output(&shown).as_str(), of_task(&shown)), ("a word", Some(snapshot(2, 9))));
     // A text when nothing is new: the task still shows how far it is, the event has no news of it.
     tim.report(&delivery, "another").await.unwrap();
     assert_eq!(of_event(&happens().await.event), None);
@@ -113,10 +113,10 @@ async fn other_updates_are_sent_at_once_with_the_newest_progress() {
         (words(std::slice::from_ref(&asks)), of_event(&asks.event)),
         (vec!["input_required".to_owned()], Some(snapshot(4, 9)))
     );
-    assert_eq!(said(&side.get("tim", &task).await.unwrap()), "which?");
+    assert_eq!(output(&side.get("tim", &task).await.unwrap()), "which?");
     side.task("tim", at_once(more(&task, "this"))).await;
     assert_eq!(words(&[happens().await]), ["working"]);
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     // The end, by the caller: the last progress is all that it carries.
     tell(&tim, &delivery, "6", &snapshot(6, 9)).await;
     let end = side.cancel("tim", &task).await.unwrap();
@@ -136,10 +136,10 @@ async fn progress_never_ends_a_task_however_much_of_it_there_is() {
         ..TaskSettings::default()
     };
     let side = Side::with(settings);
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
     let watching = side.subscribe("tim", &task, None).await.unwrap();
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     for n in 1..=200 {
         tell(&tim, &delivery, &n.to_string(), &snapshot(n, 200)).await;
     }
@@ -147,7 +147,7 @@ async fn progress_never_ends_a_task_however_much_of_it_there_is() {
     let seen = all(watching).await;
     assert!(seen.len() < 40, "{} events", seen.len());
     let end = side.get("tim", &task).await.unwrap();
-    assert_eq!((end.status.state, said(&end).as_str()), (TaskState::Failed, "no"));
+    assert_eq!((end.status.state, output(&end).as_str()), (TaskState::Failed, "no"));
     assert_eq!(of_task(&end), Some(snapshot(200, 200)));
     side.stop().await;
 }

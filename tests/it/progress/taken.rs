@@ -41,11 +41,11 @@ fn sequences() -> Vec<Sequence> {
 async fn every_vector_is_taken_or_refused_and_a_refusal_leaves_the_task_as_it_was() {
     let settings = TaskSettings { progress_interval: Duration::ZERO, ..TaskSettings::default() };
     let side = Side::with(settings);
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut incoming) = listener(&side.bus, "tim").await;
     let place = format!("/payload/metadata/{}", PROGRESS_EXTENSION.replace('/', "~1"));
     for Sequence { name, updates, accepted } in sequences() {
         let task = side.task("tim", at_once(text(&name))).await;
-        let delivery = asked(&mut hears).await;
+        let delivery = asked(&mut incoming).await;
         let mut good = None;
         for (n, (update, accepted)) in updates.iter().zip(accepted).enumerate() {
             let before = side.get("tim", &task).await.unwrap();
@@ -64,7 +64,8 @@ async fn every_vector_is_taken_or_refused_and_a_refusal_leaves_the_task_as_it_wa
                 tim.report(&delivery, format!("after {name} {n}")).await.unwrap();
                 let expected = format!("after {name} {n}");
                 crate::a2a_side::soon(async {
-                    while crate::a2a_side::said(&side.get("tim", &task).await.unwrap()) != expected
+                    while crate::a2a_side::output(&side.get("tim", &task).await.unwrap())
+                        != expected
                     {
                         tokio::task::yield_now().await;
                     }

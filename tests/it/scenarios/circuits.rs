@@ -10,20 +10,20 @@ use super::*;
 async fn a_person_stops_even_a_conversation_that_makes_progress_until_it_is_reset() {
     let folder = folder();
     let bus = start(&folder, quick());
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
     let (id, talk) = (asked.task_id().unwrap(), asked.correlation_id());
-    let delivery = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_inbox).await;
     tony.accept(&delivery).await.unwrap();
-    assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
+    assert_eq!(payload(&next(&mut inbox).await)["action"], "accepted");
 
     let key = CircuitKey::Correlation(talk);
     let view = bus.trip_circuit(key.clone(), "David wants to look at it").await.unwrap();
     assert_eq!((view.circuit.reason, view.retry_after_ms), (TripReason::Manual, None));
     assert_eq!(view.circuit.participants, [super::id("roman"), super::id("tony")]);
-    for hears in [&mut hears, &mut tony_hears] {
-        let text = next_notice(hears, talk).await;
+    for inbox in [&mut inbox, &mut tony_inbox] {
+        let text = next_notice(inbox, talk).await;
         assert!(text.contains("David wants to look at it"), "{text}");
         assert!(text.contains("until a person resets it"), "{text}");
     }
@@ -32,19 +32,19 @@ async fn a_person_stops_even_a_conversation_that_makes_progress_until_it_is_rese
     assert_eq!(stopped.retry_after(), None, "only a person can let it go on");
 
     let bus = restart(bus, &folder, quick()).await;
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     let stopped = tony.complete(&delivery, "Done").await.unwrap_err();
     assert_eq!(stopped.outcome(), Some(Outcome::CircuitOpen));
     assert_eq!(state(&bus, id).await, AssignmentState::Accepted);
     // Another task of the same two continues, and neither is notified again.
     let other = roman.send_task_request("tony", small_task()).await.unwrap();
-    let other_delivery = next(&mut tony_hears).await;
+    let other_delivery = next(&mut tony_inbox).await;
     assert_eq!(Some(other_delivery.seq), other.seq());
-    next_is(&mut hears, &tony.complete(&other_delivery, "Done").await.unwrap()).await;
+    next_is(&mut inbox, &tony.complete(&other_delivery, "Done").await.unwrap()).await;
 
     assert!(bus.reset_circuit(&key).await);
-    next_is(&mut hears, &tony.complete(&delivery, "Done").await.unwrap()).await;
+    next_is(&mut inbox, &tony.complete(&delivery, "Done").await.unwrap()).await;
     assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     bus.stop().await;
 }
@@ -55,9 +55,9 @@ async fn a_review_cycle_of_two_hundred_messages_in_the_same_words_passes() {
     let settings = || BusSettings { agents: team(), ..quick() };
     let mut bus = start(&folder, settings());
     let claire = bus.connect("claire").await.unwrap();
-    let (roman, mut roman_hears) = listener(&bus, "roman").await;
+    let (roman, mut roman_inbox) = listener(&bus, "roman").await;
     let asked = claire.send_task_request("roman", small_task()).await.unwrap();
-    let delivery = next(&mut roman_hears).await;
+    let delivery = next(&mut roman_inbox).await;
     roman.accept(&delivery).await.unwrap();
     let id = asked.task_id().unwrap();
     roman.detach();
@@ -66,17 +66,17 @@ async fn a_review_cycle_of_two_hundred_messages_in_the_same_words_passes() {
             bus = restart(bus, &folder, settings()).await;
         }
         // One session each: they come for their part and leave again.
-        let (roman, mut roman_hears) = listener(&bus, "roman").await;
-        let (tony, mut tony_hears) = listener(&bus, "tony").await;
+        let (roman, mut roman_inbox) = listener(&bus, "roman").await;
+        let (tony, mut tony_inbox) = listener(&bus, "tony").await;
         roman.report(&delivery, "Working on what tony found").await.unwrap();
         roman.complete(&delivery, "Changed as tony asked").await.unwrap();
         let review = NewReview::new(id, "Review: the router", "roman/router", "w", ["router.rs"])
             .in_conversation(asked.correlation_id());
         roman.send_review_request("tony", review).await.unwrap();
-        let request = next(&mut tony_hears).await;
+        let request = next(&mut tony_inbox).await;
         let verdict = ReviewAnswer::changes_requested();
         let verdict = tony.send_review_response(&request, verdict).await.unwrap();
-        next_is(&mut roman_hears, &verdict).await;
+        next_is(&mut roman_inbox, &verdict).await;
         let task = task(&bus, id).await;
         assert_eq!(task.state, AssignmentState::Reopened);
         assert_eq!(
@@ -100,10 +100,10 @@ async fn participants_are_notified_of_a_manual_trip_even_after_a_restart() {
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
 
     let bus = restart(bus, &folder, quick()).await;
-    let (_roman, mut hears) = listener(&bus, "roman").await;
+    let (_roman, mut inbox) = listener(&bus, "roman").await;
     let key = CircuitKey::Correlation(asked.correlation_id());
     let view = bus.trip_circuit(key, "David wants to look at it").await.unwrap();
     assert_eq!(view.circuit.participants, [super::id("roman"), super::id("tony")]);
-    next_notice(&mut hears, asked.correlation_id()).await;
+    next_notice(&mut inbox, asked.correlation_id()).await;
     bus.stop().await;
 }

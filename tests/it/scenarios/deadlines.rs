@@ -23,25 +23,25 @@ fn events(bus: &Bus, seq: u64) -> Vec<String> {
 async fn task_not_taken_in_time_expires_and_is_never_delivered() {
     let folder = folder();
     let bus = start(&folder, quick());
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     absent(&bus, "tony").await;
     let asked = roman.send_task_request("tony", with_deadline()).await.unwrap();
     let id = asked.task_id().unwrap();
     assert_eq!(state(&bus, id).await, AssignmentState::Requested);
-    let text = next_notice(&mut hears, asked.correlation_id()).await;
+    let text = next_notice(&mut inbox, asked.correlation_id()).await;
     assert!(text.contains("deadline passed"), "{text}");
     let expired = task(&bus, id).await;
     assert_eq!((expired.state, expired.overdue), (AssignmentState::Failed, false));
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
-    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
+    let (_tony, mut tony_inbox) = listener(&bus, "tony").await;
+    next_is(&mut tony_inbox, &word(&roman, "tony").await).await;
 
     let bus = restart(bus, &folder, quick()).await;
     assert_eq!(task(&bus, id).await, expired);
     assert_eq!(events(&bus, asked.seq().unwrap()), ["expired"]);
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
-    next_is(&mut hears, &word(&tony, "roman").await).await; // and roman is notified once
+    let (roman, mut inbox) = listener(&bus, "roman").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
+    next_is(&mut tony_inbox, &word(&roman, "tony").await).await;
+    next_is(&mut inbox, &word(&tony, "roman").await).await; // and roman is notified once
     bus.stop().await;
 }
 
@@ -66,15 +66,15 @@ async fn watched_task_that_expires_ends_for_its_requester() {
 async fn late_task_is_marked_both_sides_are_notified_once_and_the_late_answer_counts() {
     let folder = folder();
     let bus = start(&folder, quick());
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     let asked = roman.send_task_request("tony", with_deadline()).await.unwrap();
     let id = asked.task_id().unwrap();
-    let delivery = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_inbox).await;
     tony.accept(&delivery).await.unwrap();
-    assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
-    for hears in [&mut hears, &mut tony_hears] {
-        let text = next_notice(hears, asked.correlation_id()).await;
+    assert_eq!(payload(&next(&mut inbox).await)["action"], "accepted");
+    for inbox in [&mut inbox, &mut tony_inbox] {
+        let text = next_notice(inbox, asked.correlation_id()).await;
         assert!(text.contains("deadline") && text.contains("still with tony"), "{text}");
     }
     let overdue = task(&bus, id).await;
@@ -83,11 +83,11 @@ async fn late_task_is_marked_both_sides_are_notified_once_and_the_late_answer_co
     let bus = restart(bus, &folder, quick()).await;
     assert_eq!(task(&bus, id).await, overdue);
     assert!(events(&bus, asked.seq().unwrap()).contains(&"overdue".to_owned()));
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
+    next_is(&mut tony_inbox, &word(&roman, "tony").await).await;
     let late = tony.complete(&delivery, "Late, but done").await.unwrap();
-    next_is(&mut hears, &late).await;
+    next_is(&mut inbox, &late).await;
     assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     bus.stop().await;
 }
@@ -96,7 +96,7 @@ async fn late_task_is_marked_both_sides_are_notified_once_and_the_late_answer_co
 async fn a_request_in_its_handlers_hands_is_overdue_and_not_expired() {
     let folder = folder();
     let bus = start(&folder, quick());
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     // Tony's handler takes the request and sends nothing until the notice has come.
     let (begun, mut has_begun) = unbounded_channel();
     bus.attach("tony", move |delivery: Delivery| {
@@ -111,18 +111,18 @@ async fn a_request_in_its_handlers_hands_is_overdue_and_not_expired() {
     let asked = roman.send_task_request("tony", with_deadline()).await.unwrap();
     let id = asked.task_id().unwrap();
     let delivery = next(&mut has_begun).await;
-    next_notice(&mut hears, asked.correlation_id()).await;
+    next_notice(&mut inbox, asked.correlation_id()).await;
     let overdue = task(&bus, id).await;
     assert_eq!((overdue.state, overdue.overdue), (AssignmentState::Requested, true));
     bus.stop_within(Duration::from_millis(10)).await;
 
     // It was not ended, so it is redelivered, although its deadline has passed.
     let bus = start(&folder, quick());
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    let mut heard = [next(&mut tony_hears).await, next(&mut tony_hears).await];
-    heard.sort_by_key(|delivery| delivery.seq);
-    assert_eq!(heard[0].seq, delivery.seq);
-    assert_eq!(heard[1].sender.as_str(), "system");
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
+    let mut received = [next(&mut tony_inbox).await, next(&mut tony_inbox).await];
+    received.sort_by_key(|delivery| delivery.seq);
+    assert_eq!(received[0].seq, delivery.seq);
+    assert_eq!(received[1].sender.as_str(), "system");
     tony.complete(&delivery, "Late, but done").await.unwrap();
     assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     bus.stop().await;
@@ -136,11 +136,11 @@ async fn a_deadline_that_passes_while_the_bus_is_down_is_noticed_when_it_is_back
     absent(&bus, "tony").await;
     let asked = roman.send_task_request("tony", with_deadline()).await.unwrap();
     let bus = restart(bus, &folder, quick()).await;
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    next_notice(&mut hears, asked.correlation_id()).await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
+    next_notice(&mut inbox, asked.correlation_id()).await;
     assert_eq!(state(&bus, asked.task_id().unwrap()).await, AssignmentState::Failed);
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
-    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
+    let (_tony, mut tony_inbox) = listener(&bus, "tony").await;
+    next_is(&mut tony_inbox, &word(&roman, "tony").await).await;
     bus.stop().await;
 }
 
@@ -155,14 +155,14 @@ fn impatient() -> BusSettings {
 async fn unanswered_task_is_flagged_once_and_both_sides_are_notified() {
     let folder = folder();
     let bus = start(&folder, impatient());
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
+    let (_tony, mut tony_inbox) = listener(&bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
     let id = asked.task_id().unwrap();
     // Tony acknowledges the request, and sends nothing.
-    let delivery = next(&mut tony_hears).await;
-    for hears in [&mut hears, &mut tony_hears] {
-        let text = next_notice(hears, asked.correlation_id()).await;
+    let delivery = next(&mut tony_inbox).await;
+    for inbox in [&mut inbox, &mut tony_inbox] {
+        let text = next_notice(inbox, asked.correlation_id()).await;
         assert!(text.contains("no news") && text.contains("still with tony"), "{text}");
     }
     let overdue = task(&bus, id).await;
@@ -172,15 +172,15 @@ async fn unanswered_task_is_flagged_once_and_both_sides_are_notified() {
     // A restart keeps the mark, and no agent is notified again.
     let bus = restart(bus, &folder, impatient()).await;
     assert_eq!(task(&bus, id).await, overdue);
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
-    next_is(&mut hears, &word(&tony, "roman").await).await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
+    next_is(&mut tony_inbox, &word(&roman, "tony").await).await;
+    next_is(&mut inbox, &word(&tony, "roman").await).await;
     // News takes the mark away; the next silence sets it again.
     let accepted = tony.accept(&delivery).await.unwrap();
     assert!(!task(&bus, id).await.overdue);
-    next_is(&mut hears, &accepted).await;
-    next_notice(&mut hears, asked.correlation_id()).await;
+    next_is(&mut inbox, &accepted).await;
+    next_notice(&mut inbox, asked.correlation_id()).await;
     assert!(task(&bus, id).await.overdue);
     let marks = events(&bus, asked.seq().unwrap());
     assert_eq!(marks.iter().filter(|event| *event == "overdue").count(), 2, "{marks:?}");
@@ -195,10 +195,10 @@ async fn unanswered_task_is_flagged_once_and_both_sides_are_notified() {
 async fn overdue_tasks_are_listed() {
     let folder = folder();
     let bus = start(&folder, impatient());
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    let (_tony, _tony_hears) = listener(&bus, "tony").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
+    let (_tony, _tony_inbox) = listener(&bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
-    next_notice(&mut hears, asked.correlation_id()).await;
+    next_notice(&mut inbox, asked.correlation_id()).await;
     bus.stop().await;
     let server = crate::server::Server::start(folder.path());
     let fresh = crate::log_http::task("roman", "tony", "Begun a moment ago");
@@ -212,10 +212,10 @@ async fn overdue_tasks_are_listed() {
     assert_eq!(server.get("/bus/tasks?overdue=perhaps").status, 400);
     let mut command = crate::openclaw_a2a();
     command.args(["task", "list", "--overdue", "--state-dir"]).arg(folder.path());
-    let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
-    assert_eq!(said.lines().count(), 2, "{said}");
+    let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert_eq!(printed.lines().count(), 2, "{printed}");
     assert!(
-        said.contains("overdue") && said.contains(&asked.task_id().unwrap().to_string()),
-        "{said}"
+        printed.contains("overdue") && printed.contains(&asked.task_id().unwrap().to_string()),
+        "{printed}"
     );
 }

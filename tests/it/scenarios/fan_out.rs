@@ -27,7 +27,7 @@ impl Floor {
     }
 
     /// Those named get the message, no other agent does, and the log has one record of it.
-    async fn only_these_hear(&mut self, bus: &Bus, from: &str, sent: &Sent, names: &[&str]) {
+    async fn only_these_receive(&mut self, bus: &Bus, from: &str, sent: &Sent, names: &[&str]) {
         let expected: Vec<_> = names.iter().map(|name| (*name, Outcome::Delivered)).collect();
         assert_eq!(outcomes(sent.recipients()), expected);
         for name in names {
@@ -60,7 +60,7 @@ async fn every_scope_reaches_its_people(bus: &Bus) {
     ] {
         let news = Announcement::new(scope, "freeze", "No merges until the release is out");
         let sent = floor.agent(from).broadcast(news).await.unwrap();
-        floor.only_these_hear(bus, from, &sent, names).await;
+        floor.only_these_receive(bus, from, &sent, names).await;
     }
 }
 
@@ -92,7 +92,7 @@ async fn every_scope_reaches_its_people_when_they_were_registered_at_run_time() 
     let mut floor = Floor::attach(&bus).await;
     let news = Announcement::new(Scope::Squad, "freeze", "It is over");
     let sent = floor.agent("roman").broadcast(news).await.unwrap();
-    floor.only_these_hear(&bus, "roman", &sent, &["tim"]).await;
+    floor.only_these_receive(&bus, "roman", &sent, &["tim"]).await;
     bus.stop().await;
 }
 
@@ -105,14 +105,14 @@ async fn knowledge_reaches_those_it_is_relevant_to_or_the_squad() {
     let news = || Knowledge::new("sled flush", "It survives a kill", "code review");
     let named = news().relevant_to(["claire", "xavier", "roman", "claire"]).also_to("barry");
     let sent = floor.agent("roman").share_knowledge(named).await.unwrap();
-    floor.only_these_hear(&bus, "roman", &sent, &["barry", "claire", "xavier"]).await;
+    floor.only_these_receive(&bus, "roman", &sent, &["barry", "claire", "xavier"]).await;
     let sent = floor.agent("roman").share_knowledge(news()).await.unwrap();
-    floor.only_these_hear(&bus, "roman", &sent, &["tim", "tony"]).await;
+    floor.only_these_receive(&bus, "roman", &sent, &["tim", "tony"]).await;
 
     let bus = restart(bus, &folder, settings()).await;
     let mut floor = Floor::attach(&bus).await;
     let sent = floor.agent("sandy").share_knowledge(news()).await.unwrap();
-    floor.only_these_hear(&bus, "sandy", &sent, &["claire"]).await;
+    floor.only_these_receive(&bus, "sandy", &sent, &["claire"]).await;
     bus.stop().await;
 }
 
@@ -121,15 +121,15 @@ async fn unknown_names_are_refused_one_by_one() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     absent(&bus, "tony").await;
     let news = || Knowledge::new("sled flush", "It survives a kill", "code review");
 
     let bus = restart(bus, &folder, quick()).await;
-    assert!(tim_hears.try_recv().is_err());
+    assert!(tim_inbox.try_recv().is_err());
     drop(roman);
     let (roman, _) = listener(&bus, "roman").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     let sent = roman.share_knowledge(news().relevant_to(["tim", "jerry", "tony"])).await.unwrap();
     assert_eq!(sent.outcome(), Outcome::Queued, "not everyone is there");
     assert_eq!(
@@ -140,14 +140,17 @@ async fn unknown_names_are_refused_one_by_one() {
             ("tony", Outcome::Queued)
         ]
     );
-    next_is(&mut tim_hears, &sent).await;
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
-    next_is(&mut tony_hears, &sent).await;
+    next_is(&mut tim_inbox, &sent).await;
+    let (_tony, mut tony_inbox) = listener(&bus, "tony").await;
+    next_is(&mut tony_inbox, &sent).await;
     only_record(&bus, sent.message_id());
 
-    let nobody = roman.share_knowledge(news().relevant_to(["jerry", "barry"])).await.unwrap_err();
-    assert_eq!(nobody.outcome(), Some(Outcome::UnknownRecipient));
-    let told = outcomes(&nobody.receipt().unwrap().recipients);
-    assert_eq!(told, [("barry", Outcome::UnknownRecipient), ("jerry", Outcome::UnknownRecipient)]);
+    let unknown = roman.share_knowledge(news().relevant_to(["jerry", "barry"])).await.unwrap_err();
+    assert_eq!(unknown.outcome(), Some(Outcome::UnknownRecipient));
+    let answered = outcomes(&unknown.receipt().unwrap().recipients);
+    assert_eq!(
+        answered,
+        [("barry", Outcome::UnknownRecipient), ("jerry", Outcome::UnknownRecipient)]
+    );
     bus.stop().await;
 }

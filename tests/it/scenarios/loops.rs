@@ -24,16 +24,16 @@ where
     F: Fn(Agent, Delivery) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Option<Receipt>> + Send + 'static,
 {
-    let (heard, hears): (UnboundedSender<Delivery>, _) = unbounded_channel();
+    let (received, inbox): (UnboundedSender<Delivery>, _) = unbounded_channel();
     let (deliveries, answer) = (Arc::clone(deliveries), Arc::new(answer));
     let agent = bus
         .attach(name, move |me: Agent, delivery: Delivery| {
-            let (heard, deliveries, answer) =
-                (heard.clone(), Arc::clone(&deliveries), Arc::clone(&answer));
+            let (received, deliveries, answer) =
+                (received.clone(), Arc::clone(&deliveries), Arc::clone(&answer));
             async move {
                 let text = payload(&delivery)["progress"].as_str().unwrap_or_default().to_owned();
                 if delivery.sender.as_str() == "system" || text == "Just a word" {
-                    return drop(heard.send(delivery));
+                    return drop(received.send(delivery));
                 }
                 if delivery.message.kind() == Kind::TaskResponse {
                     return;
@@ -44,7 +44,7 @@ where
         })
         .await
         .unwrap();
-    (agent, hears)
+    (agent, inbox)
 }
 
 /// Answers whatever comes in the same conversation, each time in other words.
@@ -55,7 +55,7 @@ async fn answers(me: Agent, delivery: Delivery) -> Option<Receipt> {
 }
 
 /// Sends the same in a new conversation.
-async fn says_it_anew(me: Agent, delivery: Delivery) -> Option<Receipt> {
+async fn repeats_it(me: Agent, delivery: Delivery) -> Option<Receipt> {
     let same = StatusReport::in_progress("Are you done?");
     Some(me.send(me.write(delivery.sender.as_str(), same).unwrap()).await)
 }
@@ -76,8 +76,8 @@ async fn endless_replies_between_two_agents_are_cut_notified_once_and_stay_cut()
     nothing_but_a_word(&mut roman, &mut tim).await;
     let first = roman.0.send_status_update("tim", StatusReport::in_progress("Hello")).await;
     let talk = first.unwrap().correlation_id();
-    for (_, hears) in [&mut roman, &mut tim] {
-        let text = next_notice(hears, talk).await;
+    for (_, inbox) in [&mut roman, &mut tim] {
+        let text = next_notice(inbox, talk).await;
         assert!(text.contains("(loop)") && text.contains("roman → tim"), "{text}");
     }
     assert!(deliveries.load(SeqCst) <= 6, "{deliveries:?}");
@@ -107,8 +107,8 @@ async fn endless_replies_between_two_agents_are_cut_notified_once_and_stay_cut()
     assert!(bus.reset_circuit(&key).await);
     assert!(!bus.reset_circuit(&key).await, "it is closed already");
     assert!(bus.circuits().await.is_empty());
-    let goes_on = roman.0.post(remark(&roman.0, "tim", "Once more", talk)).await.unwrap();
-    next_is(&mut tim.1, &goes_on).await;
+    let resume = roman.0.post(remark(&roman.0, "tim", "Once more", talk)).await.unwrap();
+    next_is(&mut tim.1, &resume).await;
     let bus = restart(bus, &folder, quick()).await;
     assert!(bus.circuits().await.is_empty(), "a reset circuit stays closed");
     bus.stop().await;
@@ -139,8 +139,8 @@ async fn a_ring_is_cut(same_task: bool) {
     }
     let first = ring[0].0.send_task_request("tony", small_task()).await.unwrap();
     let talk = first.correlation_id();
-    for (_, hears) in &mut ring {
-        next_notice(hears, talk).await;
+    for (_, inbox) in &mut ring {
+        next_notice(inbox, talk).await;
     }
     // Three rounds of five, and no more, although every one of them accepted its task.
     assert!(deliveries.load(SeqCst) <= 16, "{deliveries:?}");
@@ -150,12 +150,12 @@ async fn a_ring_is_cut(same_task: bool) {
 
     let bus = restart(bus, &folder, quick()).await;
     let (roman, _) = listener(&bus, "roman").await;
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (_tony, mut tony_inbox) = listener(&bus, "tony").await;
     let again = roman.write("tony", small_task().in_conversation(talk)).unwrap();
     assert_eq!(roman.send(again.clone()).await.outcome, Outcome::CircuitOpen);
-    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
+    next_is(&mut tony_inbox, &word(&roman, "tony").await).await;
     assert!(bus.reset_circuit(&CircuitKey::Correlation(talk)).await);
-    next_is(&mut tony_hears, &roman.post(again).await.unwrap()).await;
+    next_is(&mut tony_inbox, &roman.post(again).await.unwrap()).await;
     bus.stop().await;
 }
 
@@ -174,12 +174,12 @@ async fn a_loop_that_begins_a_new_conversation_each_time_is_cut_by_its_words() {
     let folder = folder();
     let bus = start(&folder, quick());
     let deliveries = Arc::new(AtomicUsize::new(0));
-    let mut roman = looping(&bus, "roman", &deliveries, says_it_anew).await;
-    let mut tim = looping(&bus, "tim", &deliveries, says_it_anew).await;
+    let mut roman = looping(&bus, "roman", &deliveries, repeats_it).await;
+    let mut tim = looping(&bus, "tim", &deliveries, repeats_it).await;
     let question = || StatusReport::in_progress("Are you done?");
     roman.0.send_status_update("tim", question()).await.unwrap();
-    for (_, hears) in [&mut roman, &mut tim] {
-        let notice = next(hears).await;
+    for (_, inbox) in [&mut roman, &mut tim] {
+        let notice = next(inbox).await;
         assert_eq!(notice.sender.as_str(), "system");
         assert!(payload(&notice)["progress"].as_str().unwrap().contains("(loop)"));
     }
@@ -198,7 +198,7 @@ async fn a_loop_that_begins_a_new_conversation_each_time_is_cut_by_its_words() {
     assert_eq!(refused.circuit.unwrap().scope, CircuitScope::Pair);
     nothing_but_a_word(&mut one, &mut other).await;
     assert!(bus.reset_circuit(&key).await);
-    let goes_on = one.0.send_status_update(to, question()).await.unwrap();
-    next_is(&mut other.1, &goes_on).await;
+    let resume = one.0.send_status_update(to, question()).await.unwrap();
+    next_is(&mut other.1, &resume).await;
     bus.stop().await;
 }

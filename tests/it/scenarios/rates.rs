@@ -27,11 +27,11 @@ async fn every_refusal_names_the_same_moment_and_costs_nothing() {
     let bus = start(&folder, settings());
     let (roman, _) = listener(&bus, "roman").await;
     let (tony, _) = listener(&bus, "tony").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     let mut sent = Vec::new();
     for _ in 0..3 {
         sent.push(word(&roman, "tim").await);
-        next_is(&mut tim_hears, sent.last().unwrap()).await;
+        next_is(&mut tim_inbox, sent.last().unwrap()).await;
     }
     // A bucket of three that fills by one a minute has a permit again a minute after the first.
     let expected = sent[0].receipt().time.to_utc().timestamp_millis() + 60_000;
@@ -46,15 +46,15 @@ async fn every_refusal_names_the_same_moment_and_costs_nothing() {
 
     // Neither roman's other conversations nor the others who write to tim are affected.
     word(&roman, "tony").await;
-    next_is(&mut tim_hears, &word(&tony, "tim").await).await;
+    next_is(&mut tim_inbox, &word(&tony, "tim").await).await;
 
     // A refusal leaves no trace of the message: its id is free, on the next bus as well.
     let bus = restart(bus, &folder, settings()).await;
     let (roman, _) = listener(&bus, "roman").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     let accepted = roman.post(message).await.unwrap();
     assert_eq!(accepted.outcome(), Outcome::Delivered);
-    next_is(&mut tim_hears, &accepted).await;
+    next_is(&mut tim_inbox, &accepted).await;
     bus.stop().await;
 }
 
@@ -76,22 +76,22 @@ async fn rate_limited_sender_passes_when_its_time_has_come() {
     let mut bus = start(&folder, settings());
     for _ in 0..2 {
         let (roman, _) = listener(&bus, "roman").await;
-        let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+        let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
         // The first may come too late to be refused, but not ten in a row.
         let mut waited = 0;
         for _ in 0..10 {
             let message = roman.write("tim", StatusReport::in_progress("Next")).unwrap();
             let mut receipt = roman.send(message.clone()).await;
             // Asking on costs nothing, and the time to wait only ever becomes shorter.
-            let mut told = 100;
+            let mut answered = 100;
             while receipt.outcome == Outcome::RateLimited {
                 let wait = receipt.retry_after_ms.unwrap();
-                assert!((1..=told).contains(&wait), "{wait} after {told}");
-                (told, waited) = (wait, waited + 1);
+                assert!((1..=answered).contains(&wait), "{wait} after {answered}");
+                (answered, waited) = (wait, waited + 1);
                 receipt = roman.send(message.clone()).await;
             }
             assert_eq!(receipt.outcome, Outcome::Delivered, "{receipt:?}");
-            assert_eq!(Some(next(&mut tim_hears).await.seq), receipt.seq);
+            assert_eq!(Some(next(&mut tim_inbox).await.seq), receipt.seq);
         }
         assert!(waited > 0, "600 a minute is not reached");
         bus = restart(bus, &folder, settings()).await;

@@ -36,13 +36,13 @@ fn verdict_of(senior: &Agent, escalation: &Delivery, to: &str, next: &[(&str, &s
 async fn done_work(
     bus: &Bus,
 ) -> (Agent, UnboundedReceiver<Delivery>, Agent, UnboundedReceiver<Delivery>, Sent, Delivery) {
-    let (claire, claire_hears) = listener(bus, "claire").await;
-    let (roman, mut roman_hears) = listener(bus, "roman").await;
+    let (claire, claire_inbox) = listener(bus, "claire").await;
+    let (roman, mut roman_inbox) = listener(bus, "roman").await;
     let asked = claire.send_task_request("roman", small_task()).await.unwrap();
-    let delivery = next(&mut roman_hears).await;
+    let delivery = next(&mut roman_inbox).await;
     roman.accept(&delivery).await.unwrap();
     roman.complete(&delivery, "It routes.").await.unwrap();
-    (claire, claire_hears, roman, roman_hears, asked, delivery)
+    (claire, claire_inbox, roman, roman_inbox, asked, delivery)
 }
 
 async fn review(bus: &Bus, id: TaskId) -> (AssignmentState, ReviewState, String, u32) {
@@ -55,32 +55,32 @@ async fn review(bus: &Bus, id: TaskId) -> (AssignmentState, ReviewState, String,
 async fn work_is_sent_back_escalated_to_the_agent_named_approved_and_followed_by_the_next_task() {
     let folder = folder();
     let bus = start(&folder, with_team());
-    let (_claire, _, roman, mut roman_hears, asked, delivery) = done_work(&bus).await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (_claire, _, roman, mut roman_inbox, asked, delivery) = done_work(&bus).await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     let id = asked.task_id().unwrap();
     assert_eq!(state(&bus, id).await, AssignmentState::Completed);
 
     roman.send_review_request("tony", review_of(&asked)).await.unwrap();
-    let first = next(&mut tony_hears).await;
+    let first = next(&mut tony_inbox).await;
     assert_eq!(
         review(&bus, id).await,
         (AssignmentState::Completed, ReviewState::Pending, "tony".into(), 1)
     );
     let back = ReviewAnswer::changes_requested().concern_at("router.rs", 9, Severity::MustFix, "?");
     tony.send_review_response(&first, back).await.unwrap();
-    assert_eq!(payload(&next(&mut roman_hears).await)["verdict"], "changes_requested");
+    assert_eq!(payload(&next(&mut roman_inbox).await)["verdict"], "changes_requested");
     let sent_back = (AssignmentState::Reopened, ReviewState::ChangesRequested, "tony".into(), 1);
     assert_eq!(review(&bus, id).await, sent_back);
 
     let bus = restart(bus, &folder, with_team()).await;
     assert_eq!(review(&bus, id).await, sent_back);
-    let (roman, mut roman_hears) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (roman, mut roman_inbox) = listener(&bus, "roman").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     roman.accept(&delivery).await.unwrap();
     roman.complete(&delivery, "It routes better.").await.unwrap();
     let again = review_of(&asked).prior_notes("Line 9");
     roman.send_review_request("tony", again).await.unwrap();
-    let second = next(&mut tony_hears).await;
+    let second = next(&mut tony_inbox).await;
     // Tony leaves it to Amadeus, by name.
     let mut escalation = tony.write(&second, ReviewAnswer::escalated()).unwrap();
     escalation.to.as_mut().unwrap().agent_id = super::id("amadeus");
@@ -91,13 +91,13 @@ async fn work_is_sent_back_escalated_to_the_agent_named_approved_and_followed_by
 
     let bus = restart(bus, &folder, with_team()).await;
     assert_eq!(review(&bus, id).await, escalated);
-    let (amadeus, mut amadeus_hears) = listener(&bus, "amadeus").await;
-    let (_roman, mut hears) = listener(&bus, "roman").await;
-    let (_tony, mut hears_next) = listener(&bus, "tony").await;
-    let to_amadeus = next(&mut amadeus_hears).await;
+    let (amadeus, mut amadeus_inbox) = listener(&bus, "amadeus").await;
+    let (_roman, mut inbox) = listener(&bus, "roman").await;
+    let (_tony, mut receives_next) = listener(&bus, "tony").await;
+    let to_amadeus = next(&mut amadeus_inbox).await;
     let follow = [("Implement the SDK", "tony"), ("Write the docs", "T4")];
     amadeus.post(verdict_of(&amadeus, &to_amadeus, "roman", &follow)).await.unwrap();
-    assert_eq!(payload(&next(&mut hears).await)["verdict"], "approved");
+    assert_eq!(payload(&next(&mut inbox).await)["verdict"], "approved");
     assert_eq!(
         review(&bus, id).await,
         (AssignmentState::Completed, ReviewState::Approved, "amadeus".into(), 2)
@@ -109,12 +109,12 @@ async fn work_is_sent_back_escalated_to_the_agent_named_approved_and_followed_by
     let begin = NewTask::new("Implement the SDK", "One method for each kind of message.");
     let begin = begin.in_conversation(asked.correlation_id());
     let begun = amadeus.send_task_request("tony", begin).await.unwrap();
-    next_is(&mut hears_next, &begun).await;
+    next_is(&mut receives_next, &begun).await;
     let proposed = task(&bus, id).await.proposed;
     let started: Vec<_> = proposed.iter().map(|p| p.started).collect();
     assert_eq!(started, [begun.task_id(), None]);
     assert_eq!(state(&bus, begun.task_id().unwrap()).await, AssignmentState::Requested);
-    assert!(roman_hears.try_recv().is_err(), "the escalation was for amadeus alone");
+    assert!(roman_inbox.try_recv().is_err(), "the escalation was for amadeus alone");
     bus.stop().await;
 }
 
@@ -122,23 +122,23 @@ async fn work_is_sent_back_escalated_to_the_agent_named_approved_and_followed_by
 async fn an_escalation_addressed_to_the_worker_goes_to_the_next_tier_as_well() {
     let folder = folder();
     let bus = start(&folder, with_team());
-    let (_claire, _, roman, mut roman_hears, asked, _) = done_work(&bus).await;
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_claire, _, roman, mut roman_inbox, asked, _) = done_work(&bus).await;
+    let (_tony, mut tony_inbox) = listener(&bus, "tony").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     let id = asked.task_id().unwrap();
     roman.send_review_request("tony", review_of(&asked)).await.unwrap();
-    let request = next(&mut tony_hears).await;
+    let request = next(&mut tony_inbox).await;
 
     let bus = restart(bus, &folder, with_team()).await;
-    assert!(roman_hears.try_recv().is_err() && tim_hears.try_recv().is_err());
-    let (_roman, mut roman_hears) = listener(&bus, "roman").await;
-    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    assert!(roman_inbox.try_recv().is_err() && tim_inbox.try_recv().is_err());
+    let (_roman, mut roman_inbox) = listener(&bus, "roman").await;
+    let (tim, mut tim_inbox) = listener(&bus, "tim").await;
     let (tony, _) = listener(&bus, "tony").await;
     let sent = tony.send_review_response(&request, ReviewAnswer::escalated()).await.unwrap();
     let both = [("roman", Outcome::Delivered), ("tim", Outcome::Delivered)];
     assert_eq!(outcomes(sent.recipients()), both, "tony is T2, and tim the only T1");
-    next_is(&mut roman_hears, &sent).await;
-    let escalation = next(&mut tim_hears).await;
+    next_is(&mut roman_inbox, &sent).await;
+    let escalation = next(&mut tim_inbox).await;
     assert_eq!(payload(&escalation)["verdict"], "escalated");
     assert_eq!(
         review(&bus, id).await,
@@ -161,7 +161,7 @@ async fn what_does_not_fit_the_review_is_refused_and_changes_nothing() {
     let folder = folder();
     let bus = start(&folder, with_team());
     let (_claire, _, roman, _, asked, delivery) = done_work(&bus).await;
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (_tony, mut tony_inbox) = listener(&bus, "tony").await;
     let id = asked.task_id().unwrap();
     let before = task(&bus, id).await;
 
@@ -170,14 +170,14 @@ async fn what_does_not_fit_the_review_is_refused_and_changes_nothing() {
         answer.unwrap_err().outcome().unwrap()
     };
     let mine = roman.send_review_request("tony", review_of(&asked)).await.unwrap();
-    let request = next(&mut tony_hears).await;
+    let request = next(&mut tony_inbox).await;
     assert_eq!(Some(request.seq), mine.seq());
     let pending = task(&bus, id).await;
     assert_ne!(pending, before);
 
     let bus = restart(bus, &folder, with_team()).await;
-    let (roman, mut roman_hears) = listener(&bus, "roman").await;
-    let (tony, mut hears) = listener(&bus, "tony").await;
+    let (roman, mut roman_inbox) = listener(&bus, "roman").await;
+    let (tony, mut inbox) = listener(&bus, "tony").await;
     let (claire, _) = listener(&bus, "claire").await;
     let (barry, _) = listener(&bus, "barry").await;
     let twice = roman.send_review_request("tony", review_of(&asked)).await.unwrap_err();
@@ -188,7 +188,7 @@ async fn what_does_not_fit_the_review_is_refused_and_changes_nothing() {
     assert_eq!(task(&bus, id).await, pending);
 
     tony.send_review_response(&request, ReviewAnswer::approved()).await.unwrap();
-    assert_eq!(payload(&next(&mut roman_hears).await)["verdict"], "approved");
+    assert_eq!(payload(&next(&mut roman_inbox).await)["verdict"], "approved");
     let approved = task(&bus, id).await;
     assert_eq!(refused(&tony, &request).await, Outcome::IllegalTransition, "one verdict is owed");
     let over = roman.send_review_request("tony", review_of(&asked)).await.unwrap_err();
@@ -196,7 +196,7 @@ async fn what_does_not_fit_the_review_is_refused_and_changes_nothing() {
     let too_late = roman.complete(&delivery, "Again").await.unwrap_err();
     assert_eq!(too_late.outcome(), Some(Outcome::IllegalTransition));
     assert_eq!(task(&bus, id).await, approved);
-    next_is(&mut hears, &word(&roman, "tony").await).await;
+    next_is(&mut inbox, &word(&roman, "tony").await).await;
     bus.stop().await;
 }
 
@@ -205,11 +205,11 @@ async fn a_verdict_without_a_review_is_refused() {
     let folder = folder();
     let bus = start(&folder, with_team());
     let (_claire, _, roman, _, asked, _) = done_work(&bus).await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     // Tony was asked to review other work, and gives the verdict on this.
     let other = of_other_work(&roman, "tony");
     roman.post(other).await.unwrap();
-    let request = next(&mut tony_hears).await;
+    let request = next(&mut tony_inbox).await;
     let mut verdict = tony.write(&request, ReviewAnswer::approved()).unwrap();
     let Body::ReviewResponse(body) = &mut verdict.body else { panic!("a verdict") };
     body.task_id = asked.task_id().unwrap();
@@ -217,12 +217,12 @@ async fn a_verdict_without_a_review_is_refused() {
     let before = task(&bus, body.task_id).await;
     let bus = restart(bus, &folder, with_team()).await;
     let (tony, _) = listener(&bus, "tony").await;
-    let (_roman, mut hears) = listener(&bus, "roman").await;
+    let (_roman, mut inbox) = listener(&bus, "roman").await;
     let refused = tony.send(verdict).await;
     assert_eq!(refused.outcome, Outcome::IllegalTransition);
     assert!(refused.reason.unwrap().contains("nobody asked for its review"));
     assert_eq!(task(&bus, asked.task_id().unwrap()).await, before);
-    next_is(&mut hears, &word(&tony, "roman").await).await;
+    next_is(&mut inbox, &word(&tony, "roman").await).await;
     bus.stop().await;
 }
 
@@ -237,10 +237,10 @@ async fn unrequested_work_is_in_the_ledger_once_its_review_is_and_done_when_appr
     let folder = folder();
     let bus = start(&folder, with_team());
     let (roman, _) = listener(&bus, "roman").await;
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (_tony, mut tony_inbox) = listener(&bus, "tony").await;
     let sent = roman.post(of_other_work(&roman, "tony")).await.unwrap();
     let id = sent.task_id().unwrap();
-    let request = next(&mut tony_hears).await;
+    let request = next(&mut tony_inbox).await;
     let pending = (AssignmentState::Working, ReviewState::Pending, "tony".into(), 1);
     assert_eq!(review(&bus, id).await, pending);
 
@@ -265,12 +265,12 @@ async fn senior_gives_the_verdict_by_answering_the_escalation() {
     let folder = folder();
     let bus = start(&folder, with_team());
     let (_claire, _, roman, _, asked, _) = done_work(&bus).await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
+    let (tim, mut tim_inbox) = listener(&bus, "tim").await;
     roman.send_review_request("tony", review_of(&asked)).await.unwrap();
-    let request = next(&mut tony_hears).await;
+    let request = next(&mut tony_inbox).await;
     tony.send_review_response(&request, ReviewAnswer::escalated()).await.unwrap();
-    let escalation = next(&mut tim_hears).await;
+    let escalation = next(&mut tim_inbox).await;
     tim.send_review_response(&escalation, ReviewAnswer::approved()).await.unwrap();
     let bus = restart(bus, &folder, with_team()).await;
     let approved = (AssignmentState::Completed, ReviewState::Approved, "tim".into(), 1);

@@ -17,11 +17,11 @@ async fn update(work: &mut TaskHandle) -> TaskUpdate {
 async fn the_ledger_follows_a_task_from_the_request_to_its_end_through_a_restart() {
     let folder = folder();
     let bus = start(&folder, quick());
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
     let id = asked.task_id().unwrap();
-    let delivery = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_inbox).await;
     let at_first = task(&bus, id).await;
     assert_eq!(at_first.state, AssignmentState::Requested);
     assert_eq!((at_first.requester.as_str(), at_first.assignee.as_str()), ("roman", "tony"));
@@ -33,23 +33,23 @@ async fn the_ledger_follows_a_task_from_the_request_to_its_end_through_a_restart
     tony.report(&delivery, "The stages stand").await.unwrap();
     let before = task(&bus, id).await;
     assert_eq!(before.state, AssignmentState::Working);
-    assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
-    assert_eq!(payload(&next(&mut hears).await)["status"], "in_progress");
+    assert_eq!(payload(&next(&mut inbox).await)["action"], "accepted");
+    assert_eq!(payload(&next(&mut inbox).await)["status"], "in_progress");
 
     let bus = restart(bus, &folder, quick()).await;
     assert_eq!(task(&bus, id).await, before, "nothing about the task was lost");
-    let (_roman, mut hears) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (_roman, mut inbox) = listener(&bus, "roman").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     tony.complete(&delivery, "Every message passes it.").await.unwrap();
     assert_eq!(state(&bus, id).await, AssignmentState::Completed);
-    let answer = next(&mut hears).await;
+    let answer = next(&mut inbox).await;
     assert_eq!(answer.message.correlation_id, asked.correlation_id());
     assert_eq!(payload(&answer)["result"]["summary"], "Every message passes it.");
 
     let bus = restart(bus, &folder, quick()).await;
     assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     assert_eq!(bus.tasks(Some(&super::id("tony")), 10).await.len(), 1);
-    assert!(tony_hears.try_recv().is_err(), "the request was handed out once");
+    assert!(tony_inbox.try_recv().is_err(), "the request was handed out once");
     bus.stop().await;
 }
 
@@ -58,9 +58,9 @@ async fn watched_task_reports_that_the_bus_stopped_and_its_answer_reaches_the_ha
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     let mut work = roman.request_task("tony", small_task()).await.unwrap();
-    let delivery = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_inbox).await;
     assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Requested);
     tony.accept(&delivery).await.unwrap();
     assert_eq!(update(&mut work).await, TaskUpdate::Accepted);
@@ -74,15 +74,15 @@ async fn watched_task_reports_that_the_bus_stopped_and_its_answer_reaches_the_ha
     let bus = restart(bus, &folder, quick()).await;
     assert_eq!(work.result_within(SOON).await, Err(TaskError::Stopped));
     assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Working);
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     tony.complete(&delivery, "Done").await.unwrap();
-    assert_eq!(payload(&next(&mut hears).await)["action"], "completed");
+    assert_eq!(payload(&next(&mut inbox).await)["action"], "completed");
     assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Completed);
 
     // And the next one is watched to its end on the bus that was started again.
     let mut work = roman.request_task("tony", small_task()).await.unwrap();
-    let delivery = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_inbox).await;
     tony.complete(&delivery, "Done as well").await.unwrap();
     assert_eq!(work.result_within(SOON).await.unwrap().summary(), "Done as well");
     assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Completed);
@@ -106,9 +106,9 @@ async fn work_behind(
 }
 
 /// How the task ended, whatever updates came before.
-async fn ended(hears: &mut UnboundedReceiver<Delivery>) -> String {
+async fn ended(inbox: &mut UnboundedReceiver<Delivery>) -> String {
     loop {
-        let delivery = next(hears).await;
+        let delivery = next(inbox).await;
         match payload(&delivery)["action"].as_str() {
             None | Some("accepted") => {}
             Some(action) => return action.to_owned(),
@@ -120,7 +120,7 @@ async fn ended(hears: &mut UnboundedReceiver<Delivery>) -> String {
 async fn a_handler_cut_short_by_a_restart_gets_its_task_again_and_finishes_it() {
     let folder = folder();
     let bus = start(&folder, quick());
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     let shut = Arc::new(Semaphore::new(0));
     let held = Arc::clone(&shut);
     bus.attach("tony", move |me, delivery| work_behind(Arc::clone(&held), me, delivery))
@@ -128,19 +128,19 @@ async fn a_handler_cut_short_by_a_restart_gets_its_task_again_and_finishes_it() 
         .unwrap();
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
     let id = asked.task_id().unwrap();
-    assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
-    assert_eq!(payload(&next(&mut hears).await)["progress"], "At it");
+    assert_eq!(payload(&next(&mut inbox).await)["action"], "accepted");
+    assert_eq!(payload(&next(&mut inbox).await)["progress"], "At it");
     let stopped = bus.stop_within(Duration::from_millis(10)).await;
     assert_eq!(stopped.interrupted, 1);
 
     let bus = start(&folder, quick());
     assert_eq!(state(&bus, id).await, AssignmentState::Working);
-    let (_roman, mut hears) = listener(&bus, "roman").await;
+    let (_roman, mut inbox) = listener(&bus, "roman").await;
     let open = Arc::new(Semaphore::new(1));
     bus.attach("tony", move |me, delivery| work_behind(Arc::clone(&open), me, delivery))
         .await
         .unwrap();
-    assert_eq!(ended(&mut hears).await, "completed");
+    assert_eq!(ended(&mut inbox).await, "completed");
     assert_eq!(state(&bus, id).await, AssignmentState::Completed);
     bus.stop().await;
 }
@@ -165,23 +165,23 @@ async fn as_documented(
 async fn a_handler_that_begins_anew_after_a_restart_can_accept_its_task_again() {
     let folder = folder();
     let bus = start(&folder, quick());
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     let shut = Arc::new(Semaphore::new(0));
     bus.attach("tony", move |me, delivery| as_documented(Arc::clone(&shut), me, delivery))
         .await
         .unwrap();
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
-    assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
-    assert_eq!(payload(&next(&mut hears).await)["progress"], "At it");
+    assert_eq!(payload(&next(&mut inbox).await)["action"], "accepted");
+    assert_eq!(payload(&next(&mut inbox).await)["progress"], "At it");
     assert_eq!(bus.stop_within(Duration::from_millis(10)).await.interrupted, 1);
 
     let bus = start(&folder, quick());
-    let (_roman, mut hears) = listener(&bus, "roman").await;
+    let (_roman, mut inbox) = listener(&bus, "roman").await;
     let open = Arc::new(Semaphore::new(1));
     bus.attach("tony", move |me, delivery| as_documented(Arc::clone(&open), me, delivery))
         .await
         .unwrap();
-    assert_eq!(ended(&mut hears).await, "completed");
+    assert_eq!(ended(&mut inbox).await, "completed");
     assert_eq!(state(&bus, asked.task_id().unwrap()).await, AssignmentState::Completed);
     bus.stop().await;
 }
@@ -191,19 +191,19 @@ async fn first_requester_gets_the_answer_of_a_delegated_task() {
     let folder = folder();
     let bus = start(&folder, quick());
     let roman = bus.connect("roman").await.unwrap();
-    let (tim, mut tim_hears) = listener(&bus, "tim").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (tim, mut tim_inbox) = listener(&bus, "tim").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let asked = next(&mut tim_hears).await;
+    let asked = next(&mut tim_inbox).await;
     tim.accept(&asked).await.unwrap();
     let mut on = tim.write("tony", small_task()).unwrap();
     if let a2a_protocol::Body::TaskRequest(body) = &mut on.body {
         body.task_id = work.task_id();
     }
     tim.post(on).await.unwrap();
-    let handed_on = next(&mut tony_hears).await;
+    let handed_on = next(&mut tony_inbox).await;
     tony.complete(&handed_on, "By Tony").await.unwrap();
     assert_eq!(work.result_within(SOON).await.unwrap().summary(), "By Tony");
-    assert_eq!(payload(&next(&mut tim_hears).await)["action"], "completed", "tim hears it, too");
+    assert_eq!(payload(&next(&mut tim_inbox).await)["action"], "completed", "tim hears it, too");
     bus.stop().await;
 }

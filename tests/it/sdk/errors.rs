@@ -7,10 +7,10 @@ use super::*;
 #[tokio::test]
 async fn wrong_draft_is_never_sent_and_lists_every_violation() {
     let bus = start();
-    let (tim, mut hears) = listener(&bus, "tim").await;
+    let (tim, mut inbox) = listener(&bus, "tim").await;
     let roman = bus.connect("roman").await.unwrap();
     roman.send_task_request("tim", small_task()).await.unwrap();
-    let delivery = next(&mut hears).await;
+    let delivery = next(&mut inbox).await;
     let long = "x".repeat(40_000);
     let tracker_above =
         ProgressTracker { progress: Some(3.0), total: Some(1.0), ..ProgressTracker::new("a") };
@@ -75,7 +75,7 @@ async fn wrong_draft_is_never_sent_and_lists_every_violation() {
     assert_eq!(paths, ["/payload/discovery", "/payload/relevantTo/0", "/payload/topic"]);
     assert!(!error.is_temporary() && error.receipt().is_none() && error.retry_after().is_none());
     tim.complete(&delivery, "Done").await.unwrap();
-    assert!(hears.try_recv().is_err());
+    assert!(inbox.try_recv().is_err());
     bus.stop().await;
 }
 

@@ -4,12 +4,12 @@ use super::*;
 
 /// Notes the kind of what it gets, and whether the payload is the delivery's own.
 fn note<B: Into<Body>>(
-    heard: &UnboundedSender<(Kind, bool)>,
+    received: &UnboundedSender<(Kind, bool)>,
 ) -> impl Fn(Agent, Delivery, B) -> std::future::Ready<()> + Send + Sync + 'static {
-    let heard = heard.clone();
+    let received = received.clone();
     move |_, delivery, body| {
         let own = body.into() == delivery.message.body;
-        heard.send((delivery.message.kind(), own)).unwrap();
+        received.send((delivery.message.kind(), own)).unwrap();
         std::future::ready(())
     }
 }
@@ -21,29 +21,29 @@ fn unreachable_kind(delivery: &Delivery) {
 #[tokio::test]
 async fn each_kind_has_its_handler() {
     let bus = start();
-    let (heard, mut hears) = unbounded_channel();
+    let (received, mut inbox) = unbounded_channel();
     let handlers = Handlers::new()
-        .on_task_request(note::<TaskRequest>(&heard))
-        .on_task_response(note::<TaskResponse>(&heard))
-        .on_status_update(note::<StatusUpdate>(&heard))
-        .on_knowledge_share(note::<KnowledgeShare>(&heard))
-        .on_review_request(note::<ReviewRequest>(&heard))
-        .on_review_response(note::<ReviewResponse>(&heard))
-        .on_broadcast(note::<Broadcast>(&heard))
+        .on_task_request(note::<TaskRequest>(&received))
+        .on_task_response(note::<TaskResponse>(&received))
+        .on_status_update(note::<StatusUpdate>(&received))
+        .on_knowledge_share(note::<KnowledgeShare>(&received))
+        .on_review_request(note::<ReviewRequest>(&received))
+        .on_review_response(note::<ReviewResponse>(&received))
+        .on_broadcast(note::<Broadcast>(&received))
         .otherwise(|delivery: Delivery| async move { unreachable_kind(&delivery) });
     let tim = bus.attach("tim", handlers).await.unwrap();
-    let (roman, mut roman_hears) = listener(&bus, "roman").await;
+    let (roman, mut roman_inbox) = listener(&bus, "roman").await;
 
     let sent = roman.send_task_request("tim", small_task()).await.unwrap();
     tim.send_task_request("roman", small_task()).await.unwrap();
-    let task = next(&mut roman_hears).await;
+    let task = next(&mut roman_inbox).await;
     roman.report(&task, "Half way").await.unwrap();
     roman.complete(&task, "Done").await.unwrap();
     roman.share_knowledge(Knowledge::new("t", "d", "s").relevant_to(["tim"])).await.unwrap();
     let review = NewReview::new(sent.task_id().unwrap(), "t", "b", "w", ["f"]);
     roman.send_review_request("tim", review.clone()).await.unwrap();
     tim.send_review_request("roman", review).await.unwrap();
-    let request = next(&mut roman_hears).await;
+    let request = next(&mut roman_inbox).await;
     roman.send_review_response(&request, ReviewAnswer::approved()).await.unwrap();
     roman.broadcast(Announcement::new(Scope::Org, "t", "m")).await.unwrap();
     for kind in [
@@ -55,7 +55,7 @@ async fn each_kind_has_its_handler() {
         Kind::ReviewResponse,
         Kind::Broadcast,
     ] {
-        assert_eq!(next(&mut hears).await, (kind, true));
+        assert_eq!(next(&mut inbox).await, (kind, true));
     }
     bus.stop().await;
 }
@@ -63,7 +63,7 @@ async fn each_kind_has_its_handler() {
 #[tokio::test]
 async fn what_no_handler_takes_goes_to_otherwise_or_is_acknowledged() {
     let bus = start();
-    let (told, mut tells) = unbounded_channel();
+    let (answered, mut reports) = unbounded_channel();
     let gate = Arc::new(Semaphore::new(0));
     let opened = Arc::clone(&gate);
     let handlers = Handlers::new()
@@ -72,14 +72,14 @@ async fn what_no_handler_takes_goes_to_otherwise_or_is_acknowledged() {
             async move { opened.add_permits(1) }
         })
         .otherwise(move |delivery: Delivery| {
-            let told = told.clone();
-            async move { told.send(delivery.message.kind()).map_err(|_| "the test has ended") }
+            let answered = answered.clone();
+            async move { answered.send(delivery.message.kind()).map_err(|_| "the test has ended") }
         });
     bus.attach("tim", handlers).await.unwrap();
     let roman = bus.connect("roman").await.unwrap();
     roman.broadcast(Announcement::new(Scope::Org, "t", "m")).await.unwrap();
     roman.send_status_update("tim", StatusReport::completed("All")).await.unwrap();
-    assert_eq!(next(&mut tells).await, Kind::StatusUpdate);
+    assert_eq!(next(&mut reports).await, Kind::StatusUpdate);
     gate.acquire().await.unwrap().forget();
     roman.send_status_update("roman", StatusReport::paused("Lunch")).await.unwrap();
     bus.stop().await;

@@ -5,10 +5,10 @@ use super::*;
 #[tokio::test]
 async fn handle_gets_acceptance_progress_and_the_result() {
     let bus = start();
-    let (tim, mut tim_hears) = listener(&bus, "tim").await;
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (tim, mut tim_inbox) = listener(&bus, "tim").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let delivery = next(&mut tim_hears).await;
+    let delivery = next(&mut tim_inbox).await;
     assert_eq!(Some(delivery.seq), work.sent().seq());
     assert_eq!(work.correlation_id(), delivery.message.correlation_id);
 
@@ -39,7 +39,7 @@ async fn handle_gets_acceptance_progress_and_the_result() {
 
     // Whether a task that has ended may be talked about is the bus's decision.
     if tim.report(&delivery, "By the way").await.is_ok() {
-        let later = next(&mut hears).await;
+        let later = next(&mut inbox).await;
         assert_eq!(json_of(&later)["payload"]["progress"], "By the way", "the end ends the handle");
     }
     bus.stop().await;
@@ -98,17 +98,17 @@ fn lose(delivery: &Delivery) {
 #[tokio::test]
 async fn status_of_the_bus_about_another_message_is_a_notice() {
     let bus = start();
-    let (told, mut tells) = unbounded_channel();
+    let (answered, mut reports) = unbounded_channel();
     let handlers = Handlers::new()
         .on_task_request(move |_, delivery, _| {
-            let told = told.clone();
-            async move { told.send(delivery).map_err(|_| "the test has ended") }
+            let answered = answered.clone();
+            async move { answered.send(delivery).map_err(|_| "the test has ended") }
         })
         .on_review_request(|_, delivery: Delivery, _| async move { lose(&delivery) });
     let tim = bus.attach("tim", handlers).await.unwrap();
     let roman = bus.connect("roman").await.unwrap();
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let delivery = next(&mut tells).await;
+    let delivery = next(&mut reports).await;
     let review = NewReview::new(work.task_id(), "Kinds", "b", "w", ["a.rs"]);
     let lost = roman.send_review_request("tim", review).await.unwrap();
     let notice = update(&mut work).await;
@@ -125,10 +125,10 @@ async fn status_of_the_bus_about_another_message_is_a_notice() {
 #[tokio::test]
 async fn waiting_can_time_out_and_the_result_still_comes() {
     let bus = start();
-    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (tim, mut tim_inbox) = listener(&bus, "tim").await;
     let roman = bus.connect("roman").await.unwrap();
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let delivery = next(&mut tim_hears).await;
+    let delivery = next(&mut tim_inbox).await;
     let limit = Duration::from_millis(1);
     assert_eq!(work.result_within(limit).await, Err(TaskError::TimedOut { waited: limit }));
     tim.complete(&delivery, "Late").await.unwrap();
@@ -139,16 +139,16 @@ async fn waiting_can_time_out_and_the_result_still_comes() {
 #[tokio::test]
 async fn without_its_handle_a_task_is_the_handlers_again() {
     let bus = start();
-    let (tim, mut tim_hears) = listener(&bus, "tim").await;
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (tim, mut tim_inbox) = listener(&bus, "tim").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let delivery = next(&mut tim_hears).await;
+    let delivery = next(&mut tim_inbox).await;
     tim.accept(&delivery).await.unwrap();
     assert_eq!(update(&mut work).await, Some(TaskUpdate::Accepted));
     let task = work.task_id();
     drop(work);
     tim.complete(&delivery, "Done").await.unwrap();
-    let rest = next(&mut hears).await;
+    let rest = next(&mut inbox).await;
     assert_eq!(json_of(&rest)["payload"]["taskId"], json!(task));
     assert_eq!(json_of(&rest)["payload"]["action"], "completed");
     bus.stop().await;
@@ -157,17 +157,17 @@ async fn without_its_handle_a_task_is_the_handlers_again() {
 #[tokio::test]
 async fn two_tasks_of_one_agent_do_not_mix_and_strangers_have_no_say() {
     let bus = start();
-    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (tim, mut tim_inbox) = listener(&bus, "tim").await;
     let tony = bus.connect("tony").await.unwrap();
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     let mut first = roman.request_task("tim", small_task()).await.unwrap();
     let mut second = roman.clone().request_task("tim", small_task()).await.unwrap();
-    let (one, two) = (next(&mut tim_hears).await, next(&mut tim_hears).await);
+    let (one, two) = (next(&mut tim_inbox).await, next(&mut tim_inbox).await);
 
     let forged = StatusReport::in_progress("I know better").for_task(first.task_id());
     // If the bus lets a stranger talk about the task at all, it is not to the handle.
     if tony.send_status_update("roman", forged).await.is_ok() {
-        assert_eq!(next(&mut hears).await.sender, *tony.id());
+        assert_eq!(next(&mut inbox).await.sender, *tony.id());
     }
 
     tim.report(&two, "Second").await.unwrap();
@@ -179,20 +179,20 @@ async fn two_tasks_of_one_agent_do_not_mix_and_strangers_have_no_say() {
         assert!(matches!(progress, Some(TaskUpdate::Progress { text: t, .. }) if t == text));
         assert_eq!(work.result_within(SOON).await.unwrap().summary(), summary);
     }
-    assert!(hears.try_recv().is_err());
+    assert!(inbox.try_recv().is_err());
     bus.stop().await;
 }
 
 #[tokio::test]
 async fn reviews_go_to_the_handler_even_of_a_task_that_is_watched() {
     let bus = start();
-    let (tim, mut tim_hears) = listener(&bus, "tim").await;
-    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (tim, mut tim_inbox) = listener(&bus, "tim").await;
+    let (roman, mut inbox) = listener(&bus, "roman").await;
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let delivery = next(&mut tim_hears).await;
+    let delivery = next(&mut tim_inbox).await;
     let review = NewReview::new(work.task_id(), "Kinds", "b", "w", ["a.rs"]);
     tim.send_review_request(&delivery, review).await.unwrap();
-    let request = next(&mut hears).await;
+    let request = next(&mut inbox).await;
     assert_eq!(request.message.kind(), Kind::ReviewRequest);
     assert_eq!(request.message.correlation_id, work.correlation_id());
     tim.complete(&delivery, "Done").await.unwrap();
@@ -203,7 +203,7 @@ async fn reviews_go_to_the_handler_even_of_a_task_that_is_watched() {
 #[tokio::test]
 async fn a_handler_can_wait_for_a_task_it_hands_on() {
     let bus = start();
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     async fn manage(
         tim: Agent,
         delivery: Delivery,
@@ -219,7 +219,7 @@ async fn a_handler_can_wait_for_a_task_it_hands_on() {
     bus.attach("tim", Handlers::new().on_task_request(manage)).await.unwrap();
     let roman = bus.connect("roman").await.unwrap();
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let delivery = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_inbox).await;
     tony.accept(&delivery).await.unwrap();
     tony.complete(&delivery, "By Tony").await.unwrap();
     assert_eq!(work.result_within(SOON).await.unwrap().summary(), "By Tony");
@@ -264,10 +264,10 @@ async fn cancelled_task_is_never_answered() {
 #[tokio::test]
 async fn stopping_the_bus_ends_the_waiting() {
     let bus = start();
-    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_tim, mut tim_inbox) = listener(&bus, "tim").await;
     let roman = bus.connect("roman").await.unwrap();
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    next(&mut tim_hears).await;
+    next(&mut tim_inbox).await;
     let waiting = tokio::spawn(async move { (work.result().await, work.next().await) });
     bus.stop().await;
     let (result, update) = waiting.await.unwrap();
@@ -277,10 +277,10 @@ async fn stopping_the_bus_ends_the_waiting() {
 #[tokio::test]
 async fn an_answer_may_come_to_another_session_of_the_same_agent() {
     let bus = start();
-    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (tim, mut tim_inbox) = listener(&bus, "tim").await;
     let roman = bus.connect("roman").await.unwrap();
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let delivery = next(&mut tim_hears).await;
+    let delivery = next(&mut tim_inbox).await;
     roman.detach();
     tim.complete(&delivery, "Done").await.unwrap();
     let _again = bus.connect("roman").await.unwrap();

@@ -75,8 +75,8 @@ async fn answer_survives_a_crash_before_the_store_had_it() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), full()).await;
     let (asks, wants, again) = (text("why?"), text("count"), in_context("talk", "count again"));
-    let told = side.task("tim", wants.clone()).await;
-    assert_eq!(told.status.state, TaskState::Completed);
+    let answered = side.task("tim", wants.clone()).await;
+    assert_eq!(answered.status.state, TaskState::Completed);
     let second = side.task("tim", again).await;
     let answer = side.send("tim", asks.clone()).await.unwrap();
     assert!(matches!(answer, SendOutcome::Message(_)), "{answer:?}");
@@ -84,18 +84,18 @@ async fn answer_survives_a_crash_before_the_store_had_it() {
     side.stop().await;
 
     let side = start(folder.path(), sqlite(folder.path())).await;
-    assert_eq!(side.get("tim", &told).await.unwrap(), told);
+    assert_eq!(side.get("tim", &answered).await.unwrap(), answered);
     assert_eq!(side.get("tim", &second).await.unwrap(), second);
     assert_eq!(list(&side).await.unwrap().len(), 2, "a question that was answered is no task");
     // Repeated they are no news.
-    assert_eq!(side.task("tim", wants).await, told);
+    assert_eq!(side.task("tim", wants).await, answered);
     assert_eq!(side.send("tim", asks).await.unwrap(), answer);
     side.stop().await;
 
     // And nothing is made anew once more.
     let side = start(folder.path(), sqlite(folder.path())).await;
     assert_eq!(list(&side).await.unwrap().len(), 2);
-    assert_eq!(side.get("tim", &told).await.unwrap(), told);
+    assert_eq!(side.get("tim", &answered).await.unwrap(), answered);
     side.stop().await;
 }
 
@@ -110,20 +110,20 @@ async fn hand_on(me: &Agent, delivery: &Delivery, to: &AgentId) {
 async fn a_task_that_was_handed_on_survives_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let side = bare(folder.path(), full());
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let (roman, mut romans) = listener(&side.bus, "roman").await;
     let passed_on = async {
-        hand_on(&tim, &asked(&mut hears).await, &id("roman")).await;
+        hand_on(&tim, &asked(&mut inbox).await, &id("roman")).await;
         let handed = asked(&mut romans).await;
         let Body::TaskRequest(body) = &handed.message.body else { panic!("{handed:?}") };
         let done = TaskAnswer::completed("by roman").for_task(body.task_id);
         roman.send_task_response("acme", done).await.unwrap();
     };
-    let (told, ()) = tokio::join!(side.task("tim", text("work")), passed_on);
+    let (answered, ()) = tokio::join!(side.task("tim", text("work")), passed_on);
     side.stop().await;
 
     let side = bare(folder.path(), sqlite(folder.path()));
-    assert_eq!(side.get("tim", &told).await.unwrap(), told);
+    assert_eq!(side.get("tim", &answered).await.unwrap(), answered);
     side.stop().await;
 }
 
@@ -131,22 +131,22 @@ async fn a_task_that_was_handed_on_survives_as_well() {
 async fn an_agent_that_has_only_accepted_has_not_ended_a_task() {
     let folder = tempfile::tempdir().unwrap();
     let side = bare(folder.path(), full());
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let (caller, agent) = (acme(), id("tim"));
     let tasks = side.tasks.clone();
-    let mut told = pin!(tasks.send(&caller, &agent, text("work")));
+    let mut answered = pin!(tasks.send(&caller, &agent, text("work")));
     let begun = tokio::select! {
-        told = &mut told => panic!("{told:?}"),
-        delivery = asked(&mut hears) => {
+        answered = &mut answered => panic!("{answered:?}"),
+        delivery = asked(&mut inbox) => {
             let accepts = TaskAnswer::accepted().saying("I am at it");
             tim.send_task_response(&delivery, accepts).await.unwrap();
             let Body::TaskRequest(body) = &delivery.message.body else { panic!("{delivery:?}") };
             body.task_id
         }
     };
-    assert!(poll!(&mut told).is_pending());
+    assert!(poll!(&mut answered).is_pending());
     side.bus.stop_within(Duration::ZERO).await;
-    told.await.unwrap_err();
+    answered.await.unwrap_err();
     side.stop().await;
 
     // No caller was answered, so none misses it.
@@ -162,11 +162,11 @@ async fn readers_of_the_store_find_what_callers_got() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), sqlite(folder.path())).await;
     for n in 1..=20 {
-        let told = side.task("tim", text(&format!("count to {n}"))).await;
+        let answered = side.task("tim", text(&format!("count to {n}"))).await;
         let all = list(&side).await.unwrap();
         assert_eq!(all.len(), n);
-        assert!(all.contains(&told), "not there yet: {told:?}");
-        assert_eq!(side.get("tim", &told).await.unwrap(), told);
+        assert!(all.contains(&answered), "not there yet: {answered:?}");
+        assert_eq!(side.get("tim", &answered).await.unwrap(), answered);
     }
     side.stop().await;
 }
@@ -176,15 +176,15 @@ async fn failing_store_never_answers_that_a_task_does_not_exist() {
     let folder = tempfile::tempdir().unwrap();
     let refuses = Arc::new(AtomicBool::new(true));
     let side = start(folder.path(), refusing(&refuses)).await;
-    let told = side.task("tim", text("count")).await;
+    let answered = side.task("tim", text("count")).await;
     let later = |fault: Fault| assert!(matches!(fault, Fault::Unavailable { .. }), "{fault:?}");
-    later(side.get("tim", &told).await.unwrap_err());
-    later(side.cancel("tim", &told).await.unwrap_err());
+    later(side.get("tim", &answered).await.unwrap_err());
+    later(side.cancel("tim", &answered).await.unwrap_err());
     later(list(&side).await.unwrap_err());
     refuses.store(false, SeqCst);
-    assert_eq!(list(&side).await.unwrap(), std::slice::from_ref(&told));
-    assert_eq!(side.get("tim", &told).await.unwrap(), told);
-    let ended = side.cancel("tim", &told).await.unwrap_err();
+    assert_eq!(list(&side).await.unwrap(), std::slice::from_ref(&answered));
+    assert_eq!(side.get("tim", &answered).await.unwrap(), answered);
+    let ended = side.cancel("tim", &answered).await.unwrap_err();
     assert!(matches!(ended, Fault::TaskNotCancelable { .. }), "{ended:?}");
     side.stop().await;
 }
@@ -195,7 +195,7 @@ async fn write_behind_is_bounded_and_every_caller_is_still_answered() {
     let side = start(folder.path(), full()).await;
     // As many as may be answered before the store has them.
     let sends = (0..1_024).map(|n| side.task("tim", text(&format!("count to {n}"))));
-    let told = join_all(sends).await;
+    let answered = join_all(sends).await;
     let (caller, agent) = (acme(), id("tim"));
     let tasks = side.tasks.clone();
     let mut next = pin!(tasks.send(&caller, &agent, text("one more")));
@@ -208,7 +208,7 @@ async fn write_behind_is_bounded_and_every_caller_is_still_answered() {
     side.stop().await;
 
     let side = start(folder.path(), sqlite(folder.path())).await;
-    for task in &told {
+    for task in &answered {
         assert_eq!(&side.get("tim", task).await.unwrap(), task);
     }
     side.stop().await;
@@ -218,23 +218,23 @@ async fn write_behind_is_bounded_and_every_caller_is_still_answered() {
 async fn what_the_journal_cannot_hold_waits_for_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let side = bare(folder.path(), full());
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let (caller, agent) = (acme(), id("tim"));
     // Its own metadata and large parts do not travel with the request.
     let noted =
         SendMessage { metadata: json!({"colour": "blue"}).as_object().cloned(), ..text("count") };
     let large = text(&"x".repeat(100_000));
     for waits in [noted, large] {
-        let mut told = pin!(side.tasks.send(&caller, &agent, waits));
-        let mut ends = async || tim.complete(&asked(&mut hears).await, "done").await.unwrap();
+        let mut answered = pin!(side.tasks.send(&caller, &agent, waits));
+        let mut ends = async || tim.complete(&asked(&mut inbox).await, "done").await.unwrap();
         tokio::select! {
-            told = &mut told => panic!("{told:?}"),
+            answered = &mut answered => panic!("{answered:?}"),
             _ = ends() => {}
         }
         // The service has applied that end when it has applied this one.
         let (after, _) = tokio::join!(side.task("tim", in_context("other", "count")), ends());
         assert_eq!(after.status.state, TaskState::Completed);
-        assert!(poll!(&mut told).is_pending());
+        assert!(poll!(&mut answered).is_pending());
     }
     side.stop().await;
 }
@@ -243,11 +243,11 @@ async fn what_the_journal_cannot_hold_waits_for_the_store() {
 async fn messages_about_a_task_begin_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let side = bare(folder.path(), sqlite(folder.path()));
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
-    let asks = async { tim.block(&asked(&mut hears).await, "which?").await.map(drop).unwrap() };
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
+    let asks = async { tim.block(&asked(&mut inbox).await, "which?").await.map(drop).unwrap() };
     let (begun, ()) = tokio::join!(side.task("tim", text("work")), asks);
     let answer = more(&begun, "this one");
-    let ends = async { tim.complete(&asked(&mut hears).await, "done").await.map(drop).unwrap() };
+    let ends = async { tim.complete(&asked(&mut inbox).await, "done").await.map(drop).unwrap() };
     let (done, ()) = tokio::join!(side.task("tim", answer.clone()), ends);
     assert_eq!(done.status.state, TaskState::Completed);
     assert_eq!(task(side.send("tim", answer.clone()).await.unwrap()).id, begun.id);
@@ -263,25 +263,25 @@ async fn messages_about_a_task_begin_no_other() {
 async fn answer_that_does_not_end_the_task_waits_for_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let side = bare(folder.path(), full());
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let (caller, agent) = (acme(), id("tim"));
     let tasks = side.tasks.clone();
-    let mut told = pin!(tasks.send(&caller, &agent, text("count")));
+    let mut answered = pin!(tasks.send(&caller, &agent, text("count")));
     // Its text cannot be read, so its task fails; but after a crash no one would look for it.
     let garbled = async {
-        let delivery = asked(&mut hears).await;
+        let delivery = asked(&mut inbox).await;
         tim.send_task_response(&delivery, TaskAnswer::accepted().field("message", 5))
             .await
             .unwrap();
     };
     tokio::select! {
-        told = &mut told => panic!("{told:?}"),
+        answered = &mut answered => panic!("{answered:?}"),
         () = garbled => {}
     }
-    let ends = async { tim.complete(&asked(&mut hears).await, "done").await.unwrap() };
+    let ends = async { tim.complete(&asked(&mut inbox).await, "done").await.unwrap() };
     let (after, _) = tokio::join!(side.task("tim", in_context("other", "count")), ends);
     assert_eq!(after.status.state, TaskState::Completed);
-    assert!(poll!(&mut told).is_pending(), "told of an end that a restart would not know");
+    assert!(poll!(&mut answered).is_pending(), "told of an end that a restart would not know");
     side.stop().await;
 }
 
@@ -299,20 +299,20 @@ async fn answered_task_is_kept_however_long_the_store_refuses() {
         TaskSettings { defer_create: Duration::from_secs(3_600), ..TaskSettings::default() };
     let side = Side::on(bus, tasks, refusing(&refuses));
     side.bus.attach("tim", work).await.unwrap();
-    let told = side.task("tim", text("count")).await;
+    let answered = side.task("tim", text("count")).await;
     // A hung agent times out after as long as the store has refused by then.
     side.bus.attach("nora", |_: Delivery| std::future::pending::<()>()).await.unwrap();
-    let (roman, mut hears) = listener(&side.bus, "roman").await;
+    let (roman, mut inbox) = listener(&side.bus, "roman").await;
     for _ in 0..3 {
         let request = NewTask::new("Hang", "Do nothing.");
         roman.send_task_request("nora", request).await.unwrap();
-        assert_eq!(next(&mut hears).await.sender.as_str(), "system");
+        assert_eq!(next(&mut inbox).await.sender.as_str(), "system");
     }
     let dead = side.bus.dead_letters().await;
     // Only the answer counts: on a busy machine tim's own attempts may miss their 20 ms as well.
     assert!(dead.iter().all(|dead| dead.sender != id("tim")), "{dead:?}");
     refuses.store(false, SeqCst);
-    assert_eq!(side.get("tim", &told).await.unwrap(), told);
+    assert_eq!(side.get("tim", &answered).await.unwrap(), answered);
     side.stop().await;
 }
 
@@ -320,9 +320,9 @@ async fn answered_task_is_kept_however_long_the_store_refuses() {
 async fn request_copied_by_a_person_makes_no_task() {
     let folder = tempfile::tempdir().unwrap();
     let side = bare(folder.path(), full());
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let ends = async {
-        let delivery = asked(&mut hears).await;
+        let delivery = asked(&mut inbox).await;
         tim.complete(&delivery, "done").await.unwrap();
         delivery
     };
@@ -340,7 +340,7 @@ async fn request_copied_by_a_person_makes_no_task() {
     let submission = Submission::from_message(copy, std::time::Instant::now());
     let receipt = side.bus.system().send(operator, submission).await;
     assert!(receipt.outcome.is_accepted(), "{receipt:?}");
-    tim.complete(&asked(&mut hears).await, "done").await.unwrap();
+    tim.complete(&asked(&mut inbox).await, "done").await.unwrap();
     side.stop().await;
 
     let side = bare(folder.path(), sqlite(folder.path()));
@@ -358,27 +358,27 @@ async fn the_next_in_line_begins_when_the_journal_has_the_end_of_the_one_before(
     let refuses = Arc::new(AtomicBool::new(false));
     let store = TaskDb::open(&Options::new(folder.path())).unwrap();
     let side = bare(folder.path(), Box::new(Refusing(store, Arc::clone(&refuses))));
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let mut waiting = Vec::new();
     for what in ["one", "two", "three", "four"] {
         waiting.push(side.task("tim", at_once(in_context("talk", what))).await);
     }
     refuses.store(true, SeqCst);
-    tim.complete(&asked(&mut hears).await, "1").await.unwrap();
-    tim.complete(&asked(&mut hears).await, "2").await.unwrap();
+    tim.complete(&asked(&mut inbox).await, "1").await.unwrap();
+    tim.complete(&asked(&mut inbox).await, "2").await.unwrap();
     // A question ends no task: the next in line waits until the store has it.
     // It is urgent, so after the restart it is handled before the others.
     let asks = TaskAnswer::blocked("which?").priority(Priority::High);
-    tim.send_task_response(&asked(&mut hears).await, asks).await.unwrap();
+    tim.send_task_response(&asked(&mut inbox).await, asks).await.unwrap();
     assert_eq!(side.get("tim", &waiting[0]).await.unwrap().status.state, TaskState::Working);
     assert_eq!(side.get("tim", &waiting[2]).await.unwrap().status.state, TaskState::Submitted);
-    assert!(hears.try_recv().is_err());
+    assert!(inbox.try_recv().is_err());
     side.stop().await;
 
     // The store got none of it; the answer is handled again, and no agent is asked twice.
     let side = bare(folder.path(), sqlite(folder.path()));
-    let (_tim, mut hears) = listener(&side.bus, "tim").await;
-    let fourth = asked(&mut hears).await;
+    let (_tim, mut inbox) = listener(&side.bus, "tim").await;
+    let fourth = asked(&mut inbox).await;
     let Body::TaskRequest(body) = &fourth.message.body else { panic!("{fourth:?}") };
     assert_eq!(body.task_id, waiting[3].id);
     let ends = [TaskState::Completed, TaskState::Completed, TaskState::InputRequired];

@@ -12,30 +12,30 @@ use crate::listener::next;
 #[tokio::test]
 async fn task_is_cancelled_pending_or_running_but_not_ended() {
     let side = Side::start();
-    let (heard, mut hears) = unbounded_channel();
-    let (told, mut tells) = unbounded_channel();
-    let works_until_told = move |delivery: Delivery| {
-        let (heard, told) = (heard.clone(), told.clone());
+    let (received, mut inbox) = unbounded_channel();
+    let (answered, mut reports) = unbounded_channel();
+    let works_until_cancelled = move |delivery: Delivery| {
+        let (received, answered) = (received.clone(), answered.clone());
         async move {
             if matches!(delivery.message.body, a2a_protocol::Body::TaskRequest(_)) {
-                let _ = heard.send(delivery.clone());
+                let _ = received.send(delivery.clone());
                 delivery.cancelled().await;
-                let _ = told.send(title(&delivery));
+                let _ = answered.send(title(&delivery));
             }
         }
     };
-    let agent = side.bus.attach("tim", works_until_told).await.unwrap();
+    let agent = side.bus.attach("tim", works_until_cancelled).await.unwrap();
     let runs = side.task("tim", at_once(in_context("talk", "runs"))).await;
     let waits = side.task("tim", at_once(in_context("talk", "waits"))).await;
     let last = side.task("tim", at_once(in_context("talk", "last"))).await;
     let canceled = side.cancel("tim", &waits).await.unwrap();
     assert_eq!(canceled.status.state, TaskState::Canceled);
     assert_eq!(place(&side.get("tim", &last).await.unwrap()), Some(1));
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     assert_eq!(side.cancel("tim", &runs).await.unwrap().status.state, TaskState::Canceled);
-    assert_eq!(next(&mut tells).await, "runs");
+    assert_eq!(next(&mut reports).await, "runs");
     // The one that waited was never begun; the last one is next.
-    assert_eq!(title(&asked(&mut hears).await), "last");
+    assert_eq!(title(&asked(&mut inbox).await), "last");
     for ended in [&runs, &waits] {
         let before = side.get("tim", ended).await.unwrap();
         let refused = side.cancel("tim", ended).await.unwrap_err();
@@ -53,10 +53,10 @@ async fn task_is_cancelled_pending_or_running_but_not_ended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_and_completing_at_once_is_one_of_both() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     for round in 0..100 {
         let task = side.task("tim", at_once(text("race"))).await;
-        let delivery = asked(&mut hears).await;
+        let delivery = asked(&mut inbox).await;
         let (cancel, complete) = (side.cancel("tim", &task), tim.complete(&delivery, "done"));
         // Who begins changes from round to round.
         let (canceled, _) = if round % 2 == 0 {

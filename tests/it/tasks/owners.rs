@@ -24,7 +24,7 @@ async fn two_callers_who_name_their_conversations_alike_do_not_wait_for_each_oth
         };
         let bus = Bus::builder().in_memory().settings(settings()).start().unwrap();
         let side = Side::on(bus, TaskSettings::default(), store);
-        let (_tim, mut hears) = tim(&side).await;
+        let (_tim, mut inbox) = tim(&side).await;
         for who in [acme(), caller("eve")] {
             for expected in [None, Some(1), Some(2)] {
                 let message = at_once(in_context("main", "x"));
@@ -39,7 +39,7 @@ async fn two_callers_who_name_their_conversations_alike_do_not_wait_for_each_oth
             let mut places: Vec<_> = page.tasks.iter().map(place).collect();
             places.sort();
             assert_eq!(places, [None, Some(1), Some(2)]);
-            asked(&mut hears).await;
+            asked(&mut inbox).await;
         }
         side.stop().await;
     }
@@ -48,9 +48,9 @@ async fn two_callers_who_name_their_conversations_alike_do_not_wait_for_each_oth
 #[tokio::test]
 async fn foreign_task_looks_like_none() {
     let side = Side::start();
-    let (_tim, mut hears) = tim(&side).await;
+    let (_tim, mut inbox) = tim(&side).await;
     let task = side.task("tim", at_once(in_context("talk", "mine"))).await;
-    let _delivery = asked(&mut hears).await;
+    let _delivery = asked(&mut inbox).await;
     let (theirs, nowhere) = (label(&task), OpaqueId::from(uuid::Uuid::now_v7()));
     // By another caller, and by the right one at another agent's door.
     for (who, agent) in [(caller("eve"), "tim"), (acme(), "roman")] {

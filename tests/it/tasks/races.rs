@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::{asked, tim};
 use crate::a2a_side::{
-    Side, acme, all, at_once, caller, id, label, message, more, said, settings, soon,
+    Side, acme, all, at_once, caller, id, label, message, more, output, settings, soon,
     task as task_of, text, words,
 };
 use crate::listener::{listener, next};
@@ -24,20 +24,20 @@ use crate::listener::{listener, next};
 #[tokio::test(flavor = "multi_thread")]
 async fn one_id_for_two_messages_at_once_harms_neither_task() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     for round in 0..40 {
         let asks = side.task("tim", at_once(text("asks"))).await;
         // Requests of the round before may still come.
-        let mut delivery = asked(&mut hears).await;
+        let mut delivery = asked(&mut inbox).await;
         while delivery.message.body.task_id() != Some(asks.id) {
-            delivery = asked(&mut hears).await;
+            delivery = asked(&mut inbox).await;
         }
         tim.block(&delivery, &format!("which? {round}")).await.unwrap();
         side.until("tim", &asks, TaskState::InputRequired).await;
         let same = format!("m-{round}");
         let begins = at_once(message(json!({"messageId": same})));
-        let goes_on = at_once(message(json!({"messageId": same, "taskId": asks.id})));
-        let (first, second) = tokio::join!(side.send("tim", begins), side.send("tim", goes_on));
+        let resume = at_once(message(json!({"messageId": same, "taskId": asks.id})));
+        let (first, second) = tokio::join!(side.send("tim", begins), side.send("tim", resume));
         // Their messages differ: one of them may be refused for the other.
         let taken = [first, second].into_iter().filter_map(|sent| match sent {
             Err(Fault::MessageConflict { .. }) => None,
@@ -59,11 +59,11 @@ async fn one_id_for_two_messages_at_once_harms_neither_task() {
 #[tokio::test]
 async fn a_message_id_that_named_no_task_names_none_later() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     side.task("tim", at_once(message(json!({"messageId": "same"})))).await;
-    let _delivery = asked(&mut hears).await;
+    let _delivery = asked(&mut inbox).await;
     let asks = side.task("tim", at_once(text("asks"))).await;
-    tim.block(&asked(&mut hears).await, "which?").await.unwrap();
+    tim.block(&asked(&mut inbox).await, "which?").await.unwrap();
     let before = side.until("tim", &asks, TaskState::InputRequired).await;
     let again = message(json!({"messageId": "same", "taskId": asks.id}));
     let refused = side.send("tim", at_once(again)).await.unwrap_err();
@@ -75,7 +75,7 @@ async fn a_message_id_that_named_no_task_names_none_later() {
 #[tokio::test]
 async fn agent_that_calls_others_still_gets_messages_about_its_own_work() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let (roman, mut romans) = listener(&side.bus, "roman").await;
     let as_tim = TaskCaller {
         owner: Arc::from("agent:tim"),
@@ -93,16 +93,16 @@ async fn agent_that_calls_others_still_gets_messages_about_its_own_work() {
     called.unwrap();
     // Now tim works for a client, hands the work on, and the other one has a word for tim.
     let task = side.task("tim", at_once(text("work"))).await;
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     let Body::TaskRequest(work) = delivery.message.body.clone() else { panic!("{delivery:?}") };
     let mut hand_on = tim.compose(Some(&id("roman")), Body::TaskRequest(work));
     hand_on.correlation_id = delivery.message.correlation_id;
     assert!(tim.send(hand_on).await.outcome.is_accepted());
     let handed = asked(&mut romans).await;
     roman.report(&handed, "a word to tim").await.unwrap();
-    let heard = next(&mut hears).await;
-    assert!(matches!(heard.message.body, Body::StatusUpdate(_)), "{heard:?}");
-    assert_eq!(heard.sender, id("roman"));
+    let received = next(&mut inbox).await;
+    assert!(matches!(received.message.body, Body::StatusUpdate(_)), "{received:?}");
+    assert_eq!(received.sender, id("roman"));
     // The client's answer still reaches the client.
     let conversation = delivery.message.correlation_id;
     let done = TaskAnswer::completed("done").for_task(task.id).in_conversation(conversation);
@@ -129,11 +129,11 @@ async fn holder_of_a_delegated_task_ends_it_in_any_conversation() {
         TaskSettings::default(),
         Box::new(TaskDb::open_in_memory().unwrap()),
     );
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let (eve, _eves) = listener(&side.bus, "eve").await;
     let (roman, mut romans) = listener(&side.bus, "roman").await;
     let task = side.task("tim", at_once(text("work"))).await;
-    hand_on(&tim, &asked(&mut hears).await, "roman").await;
+    hand_on(&tim, &asked(&mut inbox).await, "roman").await;
     let handed = asked(&mut romans).await;
     // No other caller does, and tim no longer does either.
     for other in [&eve, &tim] {
@@ -142,12 +142,12 @@ async fn holder_of_a_delegated_task_ends_it_in_any_conversation() {
     }
     roman.complete(&handed, "by roman").await.unwrap();
     let done = side.until("tim", &task, TaskState::Completed).await;
-    assert_eq!(said(&done), "by roman");
+    assert_eq!(output(&done), "by roman");
     // Nor is it waited for when the process that has it dies of it.
     let dies = |_: Delivery| async { panic!("as the test wants it") as Result<(), &str> };
     let _tony = side.bus.attach("tony", dies).await.unwrap();
     let task = side.task("tim", at_once(text("deadly work"))).await;
-    hand_on(&tim, &asked(&mut hears).await, "tony").await;
+    hand_on(&tim, &asked(&mut inbox).await, "tony").await;
     side.until("tim", &task, TaskState::Failed).await;
     side.stop().await;
 }
@@ -161,15 +161,15 @@ async fn without_a_ledger_only_its_agent_or_its_conversation_ends_a_task() {
         TaskSettings::default(),
         Box::new(TaskDb::open_in_memory().unwrap()),
     );
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let (eve, _eves) = listener(&side.bus, "eve").await;
     let task = side.task("tim", at_once(text("work"))).await;
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     let done = TaskAnswer::completed("mine").for_task(task.id);
     eve.send_task_response("acme", done).await.unwrap();
     tim.complete(&delivery, "by tim").await.unwrap();
     let done = side.until("tim", &task, TaskState::Completed).await;
-    assert_eq!(said(&done), "by tim", "eve was heard first, and meant nothing");
+    assert_eq!(output(&done), "by tim", "eve was heard first, and meant nothing");
     side.stop().await;
 }
 
@@ -183,9 +183,9 @@ async fn name_of_a_client_cannot_be_used_by_an_agent() {
         TaskSettings::default(),
         Box::new(TaskDb::open_in_memory().unwrap()),
     );
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     side.task("tim", at_once(text("so that acme is known"))).await;
-    let _delivery = asked(&mut hears).await;
+    let _delivery = asked(&mut inbox).await;
     let refused = side.tasks.send(&caller("eve"), &id("acme"), text("for a client")).await;
     assert!(matches!(refused, Err(Fault::NoSuchAgent { .. })), "{refused:?}");
     // On the bus it is a dead letter, and the requester is notified.
@@ -199,9 +199,9 @@ async fn name_of_a_client_cannot_be_used_by_an_agent() {
 #[tokio::test]
 async fn a_person_sees_and_stops_a_task_but_does_not_speak_for_its_owner() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let task = side.task("tim", at_once(text("asks"))).await;
-    tim.block(&asked(&mut hears).await, "which?").await.unwrap();
+    tim.block(&asked(&mut inbox).await, "which?").await.unwrap();
     let before = side.until("tim", &task, TaskState::InputRequired).await;
     let david = TaskCaller { sees_all: true, owner: "operator:david".into(), ..caller("david") };
     let get = GetTask { id: label(&task), history_length: None };
@@ -218,9 +218,9 @@ async fn a_person_sees_and_stops_a_task_but_does_not_speak_for_its_owner() {
 #[tokio::test]
 async fn push_configs_are_counted_however_they_come() {
     let side = Side::start();
-    let (_tim, mut hears) = tim(&side).await;
+    let (_tim, mut inbox) = tim(&side).await;
     let task = side.task("tim", at_once(text("work"))).await;
-    let _delivery = asked(&mut hears).await;
+    let _delivery = asked(&mut inbox).await;
     let wish = |n: usize| -> PushConfig {
         let url = format!("https://example.com/{n}");
         serde_json::from_value(json!({"url": url, "taskId": task.id})).unwrap()
@@ -244,9 +244,9 @@ async fn push_configs_are_counted_however_they_come() {
 #[tokio::test]
 async fn a_stream_that_missed_nothing_of_an_ended_task_is_refused() {
     let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
+    let (tim, mut inbox) = tim(&side).await;
     let task = side.task("tim", at_once(text("work"))).await;
-    tim.complete(&asked(&mut hears).await, "done").await.unwrap();
+    tim.complete(&asked(&mut inbox).await, "done").await.unwrap();
     side.until("tim", &task, TaskState::Completed).await;
     let missed = all(side.subscribe("tim", &task, Some(0)).await.unwrap()).await;
     assert_eq!(words(&missed), ["artifact.", "completed"]);

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::{asked, listener, place, states, title};
 use crate::a2a_side::{
-    Side, at_once, caller, id, in_context, label, more, said, settings, soon, task, text,
+    Side, at_once, caller, id, in_context, label, more, output, settings, soon, task, text,
 };
 
 fn start(folder: &Path, after_restart: AfterRestart) -> Side {
@@ -27,23 +27,23 @@ fn start(folder: &Path, after_restart: AfterRestart) -> Side {
 async fn open_tasks_continue_in_their_order() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), AfterRestart::Resume);
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let mut tasks = Vec::new();
     for n in 0..4 {
         tasks.push(side.task("tim", at_once(in_context("talk", &n.to_string()))).await);
     }
     // The first asks, so the second runs; the answer to the first goes before the others.
-    tim.block(&asked(&mut hears).await, "which?").await.unwrap();
-    assert_eq!(title(&asked(&mut hears).await), "1");
+    tim.block(&asked(&mut inbox).await, "which?").await.unwrap();
+    assert_eq!(title(&asked(&mut inbox).await), "1");
     side.until("tim", &tasks[0], TaskState::InputRequired).await;
     side.task("tim", at_once(more(&tasks[0], "this"))).await;
     let asks = side.task("tim", at_once(in_context("other", "asks"))).await;
-    tim.block(&asked(&mut hears).await, "what?").await.unwrap();
+    tim.block(&asked(&mut inbox).await, "what?").await.unwrap();
     side.until("tim", &asks, TaskState::InputRequired).await;
     side.stop().await;
 
     let side = start(folder.path(), AfterRestart::Resume);
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     use TaskState::{InputRequired, Submitted, Working};
     assert_eq!(states(&side, &tasks).await, [Submitted, Working, Submitted, Submitted]);
     assert_eq!(states(&side, std::slice::from_ref(&asks)).await, [InputRequired]);
@@ -55,7 +55,7 @@ async fn open_tasks_continue_in_their_order() {
     tim.send_task_response("acme", done).await.unwrap();
     side.until("tim", &tasks[1], TaskState::Completed).await;
     for expected in ["this", "2", "3"] {
-        let delivery = asked(&mut hears).await;
+        let delivery = asked(&mut inbox).await;
         assert_eq!(title(&delivery), expected);
         tim.complete(&delivery, "done").await.unwrap();
     }
@@ -67,12 +67,12 @@ async fn open_tasks_continue_in_their_order() {
 async fn answers_that_lay_there_when_the_server_started_count() {
     let folder = tempfile::tempdir().unwrap();
     let mut side = start(folder.path(), AfterRestart::Resume);
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let callers: Vec<_> = (0..8).map(|n| caller(&format!("client-{n}"))).collect();
     let mut tasks = Vec::new();
     for who in &callers {
         let sent = side.tasks.send(who, &id("tim"), at_once(text("work"))).await.unwrap();
-        tasks.push((task(sent), asked(&mut hears).await));
+        tasks.push((task(sent), asked(&mut inbox).await));
     }
     // The service is gone before the agent answers; the bus has the answers.
     side.stop_tasks().await;
@@ -103,23 +103,23 @@ async fn answers_that_lay_there_when_the_server_started_count() {
 async fn work_that_was_interrupted_begins_anew() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), AfterRestart::Resume);
-    let (heard, mut hears) = unbounded_channel();
+    let (received, mut inbox) = unbounded_channel();
     let never_ends = move |delivery: Delivery| {
-        let _ = heard.send(delivery);
+        let _ = received.send(delivery);
         std::future::pending::<()>()
     };
     side.bus.attach("tim", never_ends).await.unwrap();
     let task = side.task("tim", at_once(in_context("talk", "x"))).await;
-    let first = asked(&mut hears).await;
+    let first = asked(&mut inbox).await;
     side.stop().await;
 
     let side = start(folder.path(), AfterRestart::Resume);
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
-    let again = asked(&mut hears).await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
+    let again = asked(&mut inbox).await;
     assert_eq!(again.message.message_id, first.message.message_id);
     tim.complete(&again, "done").await.unwrap();
     side.until("tim", &task, TaskState::Completed).await;
-    assert!(hears.try_recv().is_err());
+    assert!(inbox.try_recv().is_err());
     side.stop().await;
 }
 
@@ -127,18 +127,18 @@ async fn work_that_was_interrupted_begins_anew() {
 async fn or_it_fails_and_the_next_one_has_its_turn() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), AfterRestart::Fail);
-    let (_tim, mut hears) = listener(&side.bus, "tim").await;
+    let (_tim, mut inbox) = listener(&side.bus, "tim").await;
     let runs = side.task("tim", at_once(in_context("talk", "runs"))).await;
     let waits = side.task("tim", at_once(in_context("talk", "waits"))).await;
-    let _delivery = asked(&mut hears).await;
+    let _delivery = asked(&mut inbox).await;
     side.stop().await;
 
     let side = start(folder.path(), AfterRestart::Fail);
-    let (_tim, mut hears) = listener(&side.bus, "tim").await;
-    assert_eq!(title(&asked(&mut hears).await), "waits");
+    let (_tim, mut inbox) = listener(&side.bus, "tim").await;
+    assert_eq!(title(&asked(&mut inbox).await), "waits");
     let failed = side.get("tim", &runs).await.unwrap();
     assert_eq!(failed.status.state, TaskState::Failed);
-    assert!(said(&failed).starts_with("interrupted"), "{failed:?}");
+    assert!(output(&failed).starts_with("interrupted"), "{failed:?}");
     assert_eq!(states(&side, &[waits]).await, [TaskState::Working]);
     side.bus.stop_within(Duration::ZERO).await;
     side.stop().await;
@@ -149,9 +149,9 @@ async fn or_it_fails_and_the_next_one_has_its_turn() {
 async fn artifact_piece_redelivered_after_a_crash_is_applied_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut side = start(folder.path(), AfterRestart::Resume);
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("work"))).await;
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     // The service is gone, so the piece stays on the bus.
     side.stop_tasks().await;
     let artifact = serde_json::json!({"artifactId": "a", "parts": [{"text": "once"}]});

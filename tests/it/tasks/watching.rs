@@ -18,10 +18,10 @@ use crate::a2a_side::{Side, all, at_once, id, more, soon, task as task_of, text,
 #[tokio::test]
 async fn slow_reader_is_cut_off_and_resumes_where_it_was() {
     let side = Side::with(TaskSettings { subscriber_buffer: 4, ..TaskSettings::default() });
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
     let mut slow = side.subscribe("tim", &task, None).await.unwrap();
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     // More than are read from the store at once.
     for n in 0..300 {
         tim.report(&delivery, format!("step {n}")).await.unwrap();
@@ -48,9 +48,9 @@ async fn slow_reader_is_cut_off_and_resumes_where_it_was() {
 #[tokio::test]
 async fn resumed_stream_misses_nothing_of_a_running_task() {
     let side = Side::start();
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     for n in 0..3 {
         tim.report(&delivery, format!("before {n}")).await.unwrap();
     }
@@ -70,9 +70,9 @@ async fn resumed_stream_misses_nothing_of_a_running_task() {
 #[tokio::test]
 async fn all_subscribers_see_the_same_in_the_same_order() {
     let side = Side::start();
-    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (tim, mut inbox) = listener(&side.bus, "tim").await;
     let first = side.stream("tim", text("x")).await;
-    let delivery = asked(&mut hears).await;
+    let delivery = asked(&mut inbox).await;
     let task = delivery.message.body.task_id().unwrap();
     tim.report(&delivery, "begun").await.unwrap();
     let mut first = first;
@@ -95,10 +95,10 @@ async fn all_subscribers_see_the_same_in_the_same_order() {
     }
     tim.block(&delivery, "which?").await.unwrap();
     // The requester gets no more until it answers; subscribers do.
-    let heard = all(first).await;
-    assert!(heard.last().unwrap().last);
+    let received = all(first).await;
+    assert!(received.last().unwrap().last);
     let done = async {
-        let delivery = asked(&mut hears).await;
+        let delivery = asked(&mut inbox).await;
         tim.complete(&delivery, "done").await.unwrap();
     };
     let (answered, ()) = tokio::join!(side.task("tim", more(shown, "this")), done);
@@ -110,7 +110,7 @@ async fn all_subscribers_see_the_same_in_the_same_order() {
     for other in &all_of_them {
         assert_eq!(plain(other), plain(&all_of_them[0]));
     }
-    assert_eq!(plain(&all_of_them[0][..heard.len()]), plain(&heard));
+    assert_eq!(plain(&all_of_them[0][..received.len()]), plain(&received));
     assert_eq!(words(&all_of_them[0][20..]), ["input_required", "working", "completed"]);
     side.stop().await;
 }

@@ -100,8 +100,8 @@ fn neither_proxies_nor_the_log_get_to_see_a_notification() {
     for expected in ["reqwest", "h2::", "notification delivered", "notification not delivered"] {
         assert!(log.contains(expected), "{expected}: {log}");
     }
-    let told: Vec<_> = log.lines().filter(|line| line.contains("hidden")).collect();
-    assert!(told.is_empty(), "{told:#?}");
+    let answered: Vec<_> = log.lines().filter(|line| line.contains("hidden")).collect();
+    assert!(answered.is_empty(), "{answered:#?}");
 }
 
 #[tokio::test]

@@ -81,10 +81,10 @@ impl Handler<AgentReply> for Service {
         let _span =
             tracing::debug_span!("task", trace = %live.stored.trace().id(), task = %id).entered();
         if update.is_only_progress() {
-            let AgentUpdate::Works { text: mut said, .. } = update else { return };
-            let parts = std::mem::take(&mut said.parts);
+            let AgentUpdate::Works { text: mut output, .. } = update else { return };
+            let parts = std::mem::take(&mut output.parts);
             let pending = PendingProgress { parts, seq, bytes, done: Some(done) };
-            return self.on_progress(id, said, pending, ctx);
+            return self.on_progress(id, output, pending, ctx);
         }
         live.reply_bytes += bytes;
         if live.reply_bytes > self.settings.task_bytes {
@@ -94,15 +94,15 @@ impl Handler<AgentReply> for Service {
             self.fail(id, &why, true);
             return;
         }
-        if let AgentUpdate::Completed { direct: true, text: said, artifacts, .. } = &update
+        if let AgentUpdate::Completed { direct: true, text: output, artifacts, .. } = &update
             && artifacts.is_empty()
-            && !said.is_empty()
+            && !output.is_empty()
             && live.is_hidden()
             && live.subscribers.none_has_snapshot()
             && live.changes.is_empty()
         {
-            let said = AgentText { id: Some(reply.id), ..said.clone() };
-            self.answer_directly(id, said, done, ctx);
+            let output = AgentText { id: Some(reply.id), ..output.clone() };
+            self.answer_directly(id, output, done, ctx);
             return;
         }
         let mut now = self.clock.now();
@@ -194,12 +194,12 @@ impl Service {
     fn answer_directly(
         &mut self,
         id: TaskId,
-        said: AgentText,
+        output: AgentText,
         done: AckHandle,
         ctx: &mut Context<Self>,
     ) {
         let Some(live) = self.live.get_mut(&id) else { return };
-        let Some(mut message) = agent_message(said, &live.stored.task) else { return };
+        let Some(mut message) = agent_message(output, &live.stored.task) else { return };
         message.task_id = None;
         let message = Box::new(message);
         live.replace_with(message.clone());
@@ -232,37 +232,41 @@ fn apply_reply(
 ) -> (Vec<StreamEvent>, AgentAction) {
     let mut events = Vec::new();
     let mut action = AgentAction::None;
-    let advance = |live: &mut LiveTask, step, said| {
-        live.advance(step, AgentText { id: Some(id), ..said }, now)
+    let advance = |live: &mut LiveTask, step, output| {
+        live.advance(step, AgentText { id: Some(id), ..output }, now)
     };
     match update {
-        AgentUpdate::Works { text: said, pieces } => {
+        AgentUpdate::Works { text: output, pieces } => {
             let has_pieces = !pieces.is_empty();
             events.extend(pieces.into_iter().map(|piece| live.apply_artifact(piece)));
             // Text beside an artifact is for the journal only: the artifact has its own event.
-            if !said.is_empty() && (!has_pieces || said.progress.is_some()) {
-                events.extend(advance(live, TaskTransition::Work, said));
+            if !output.is_empty() && (!has_pieces || output.progress.is_some()) {
+                events.extend(advance(live, TaskTransition::Work, output));
             }
         }
-        AgentUpdate::Asks { text: said, credentials } => {
+        AgentUpdate::Asks { text: output, credentials } => {
             let step =
                 if credentials { TaskTransition::AskForCredentials } else { TaskTransition::Ask };
-            events.extend(advance(live, step, said));
+            events.extend(advance(live, step, output));
         }
-        AgentUpdate::Completed { text: said, artifacts, summary, .. } => {
+        AgentUpdate::Completed { text: output, artifacts, summary, .. } => {
             let summary = summary.filter(|_| live.stored.task.artifacts.is_empty());
             for artifact in artifacts.into_iter().chain(summary) {
                 let piece = ArtifactPiece { artifact, append: false, last_chunk: true };
                 events.push(live.apply_artifact(piece));
             }
-            events.extend(advance(live, TaskTransition::Complete, said));
+            events.extend(advance(live, TaskTransition::Complete, output));
         }
-        AgentUpdate::Failed(said) => events.extend(advance(live, TaskTransition::Fail, said)),
-        AgentUpdate::Rejected(said) => events.extend(advance(live, TaskTransition::Reject, said)),
-        AgentUpdate::Cancelled(said) => events.extend(advance(live, TaskTransition::Cancel, said)),
+        AgentUpdate::Failed(output) => events.extend(advance(live, TaskTransition::Fail, output)),
+        AgentUpdate::Rejected(output) => {
+            events.extend(advance(live, TaskTransition::Reject, output))
+        }
+        AgentUpdate::Cancelled(output) => {
+            events.extend(advance(live, TaskTransition::Cancel, output))
+        }
         AgentUpdate::Unreadable(why) => {
-            let said = AgentText::plain(format!("the agent's answer cannot be read: {why}"));
-            events.extend(advance(live, TaskTransition::Fail, said));
+            let output = AgentText::plain(format!("the agent's answer cannot be read: {why}"));
+            events.extend(advance(live, TaskTransition::Fail, output));
             action = AgentAction::Cancel(why);
         }
     }

@@ -234,7 +234,7 @@ impl LiveTask {
     pub(in crate::tasks) fn advance(
         &mut self,
         step: TaskTransition,
-        mut said: AgentText,
+        mut output: AgentText,
         now: Now,
     ) -> Option<StreamEvent> {
         if self.answer().is_some() {
@@ -242,9 +242,9 @@ impl LiveTask {
         }
         let state = step.after(self.state())?;
         self.track_working_time(state, now);
-        let metadata = self.apply_progress(&mut said, now);
+        let metadata = self.apply_progress(&mut output, now);
         let task = Arc::make_mut(&mut self.stored.task);
-        let message = agent_message(said, task).map(Arc::new);
+        let message = agent_message(output, task).map(Arc::new);
         let status = TaskStatus { state, message, timestamp: now.utc.into() };
         let before = std::mem::replace(&mut task.status, status.clone());
         let before = self.archive_message(before.message);
@@ -321,17 +321,17 @@ fn truncate_history(history: &mut Vec<Arc<Message>>) {
 }
 
 /// The agent's text as a message of the task; `None` when it is empty.
-pub(in crate::tasks) fn agent_message(said: AgentText, task: &Task) -> Option<Message> {
-    if said.is_empty() {
+pub(in crate::tasks) fn agent_message(output: AgentText, task: &Task) -> Option<Message> {
+    if output.is_empty() {
         return None;
     }
     Some(Message {
-        message_id: said.id.map_or_else(uuid::Uuid::now_v7, |id| id.as_uuid()).into(),
+        message_id: output.id.map_or_else(uuid::Uuid::now_v7, |id| id.as_uuid()).into(),
         context_id: Some(task.context_id.clone()),
         task_id: Some(task.id.as_uuid().into()),
         role: Role::Agent,
-        parts: said.parts,
-        metadata: said.metadata,
+        parts: output.parts,
+        metadata: output.metadata,
         extensions: Vec::new(),
         reference_task_ids: Vec::new(),
     })

@@ -79,7 +79,7 @@ fn in_metadata(snapshot: &Value) -> (String, Value) {
 impl LiveTask {
     /// Adds the newest snapshot to a status message; returns the event's metadata if the snapshot
     /// is new. A message without text of its own gets the text of the pending snapshot.
-    pub(super) fn apply_progress(&mut self, said: &mut AgentText, now: Now) -> Option<Metadata> {
+    pub(super) fn apply_progress(&mut self, output: &mut AgentText, now: Now) -> Option<Metadata> {
         let pending = self.progress.pending.take();
         let mut is_news = pending.is_some();
         if let Some(PendingProgress { parts, seq, bytes, done }) = pending {
@@ -87,17 +87,17 @@ impl LiveTask {
             // Only published snapshots count against the limit of bytes per task.
             self.reply_bytes += bytes;
             self.progress.acks.extend(done);
-            if said.is_empty() {
-                said.parts = parts;
+            if output.is_empty() {
+                output.parts = parts;
             }
         }
-        if let Some(snapshot) = said.progress.take() {
+        if let Some(snapshot) = output.progress.take() {
             self.progress.newest = Some(snapshot);
             is_news = true;
         }
         let newest = self.progress.newest.as_ref()?;
-        if !said.is_empty() {
-            said.metadata.get_or_insert_default().extend([in_metadata(newest)]);
+        if !output.is_empty() {
+            output.metadata.get_or_insert_default().extend([in_metadata(newest)]);
         }
         if !is_news {
             return None;
@@ -121,7 +121,7 @@ impl Service {
     pub(super) fn on_progress(
         &mut self,
         id: TaskId,
-        said: AgentText,
+        output: AgentText,
         pending: PendingProgress,
         ctx: &mut Context<Self>,
     ) {
@@ -139,7 +139,7 @@ impl Service {
         }
         let is_armed = live.progress.pending.is_some();
         let too_much = live.reply_bytes + pending.bytes > self.settings.task_bytes / 2;
-        live.progress.replace(said.progress, pending);
+        live.progress.replace(output.progress, pending);
         if too_much {
             // Progress may use half of the task's bytes. Beyond that a snapshot is published only
             // with another change, at the latest with the end.

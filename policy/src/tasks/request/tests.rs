@@ -60,9 +60,9 @@ fn short_text_is_the_whole_description_and_title_is_one_line() {
     );
     assert!(describes_whole(&description));
     assert!(!describes_whole(&described(" \n").1), "there is no text");
-    for (letter, count) in [("x", DESCRIPTION_CHARS), ("ü", DESCRIPTION_CHARS + 1)] {
-        let (title, description) = described(&letter.repeat(count));
-        assert_eq!(title, letter.repeat(limits::TITLE_CHARS));
+    for (delivery, count) in [("x", DESCRIPTION_CHARS), ("ü", DESCRIPTION_CHARS + 1)] {
+        let (title, description) = described(&delivery.repeat(count));
+        assert_eq!(title, delivery.repeat(limits::TITLE_CHARS));
         assert_eq!(description.chars().count(), DESCRIPTION_CHARS);
         assert!(!describes_whole(&description), "it may have been cut");
     }
