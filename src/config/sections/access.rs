@@ -20,10 +20,10 @@ pub(in crate::config) struct AccessEntry {
     #[schemars(example = false)]
     allow: bool,
     /// Who sends: a selector or a list of them
-    #[schemars(with = "Option<Vec<String>>", example = ["*"], extend("x-default" = "anybody"))]
+    #[schemars(with = "Option<Vec<String>>", example = ["*"], extend("x-default" = "every agent"))]
     from: Option<Words>,
     /// Who receives: a selector or a list of them
-    #[schemars(with = "Option<Vec<String>>", example = ["c-suite"], extend("x-default" = "anybody"))]
+    #[schemars(with = "Option<Vec<String>>", example = ["c-suite"], extend("x-default" = "every agent"))]
     to: Option<Words>,
     /// What is sent
     #[schemars(with = "Option<Vec<String>>", example = ["task_request"], extend("x-default" = "every kind"))]
