@@ -9,8 +9,9 @@
 //!
 //! A message takes this path: `BusSystem::send` ▶ `Router` ▶ `CommitBuffer` ▶ journal thread ▶
 //! `CommitEffects` ▶ `Mailbox` ▶ `Session` ▶ agent ▶ `mailbox/acknowledge.rs`. The files beside the
-//! folders are shared: `context` (state on the bus thread), `message` (a message on its way),
-//! `agent_runtime` (agents' code as the bus sees it), `settings`, `stats`, `histogram`, `notice`.
+//! folders are shared: `context` (state on the bus thread), `message` (submission, stored message
+//! and delivery), `agent_runtime` (trait through which a session calls an agent's handler),
+//! `settings`, `stats`, `histogram`, `notice`.
 
 pub(crate) mod agent_runtime;
 pub(crate) mod commit;

@@ -1,4 +1,5 @@
-//! Actors of the bus and of the task service. They ask `policy`, commit to the journal and deliver.
+//! Actors of the bus and of the task service: apply the decisions of `policy`, commit records to
+//! the journal, deliver messages.
 //!
 //! ```text
 //! caller ──Route──▶ Router ──record──▶ CommitBuffer ──▶ journal thread (fsync)

@@ -24,7 +24,7 @@ pub fn lease_rate(pausing: u64, waiting: u64) -> f64 {
         bytes: 1_000,
         item: (),
     };
-    let slow = RetryPolicy { first_pause: MINUTE, ..RetryPolicy::default() };
+    let slow = RetryPolicy { initial_backoff: MINUTE, ..RetryPolicy::default() };
     for seq in 0..pausing {
         inbox.arrive(delivery(seq, seq as usize));
         inbox.lease(now, MINUTE);

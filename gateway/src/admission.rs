@@ -1,5 +1,5 @@
-//! Admission of requests: what every request passes before its handler, and the limits on what
-//! callers hold of the server.
+//! Admission of requests: middleware that every request passes before its handler, and quotas of
+//! streams, waiting calls and unread bytes.
 //!
 //! ```text
 //! connections   one entry per TCP connection: eviction, idle and stalled deadlines

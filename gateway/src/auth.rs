@@ -5,13 +5,13 @@
 //!                               └─▶ failures (429 after too many bad tokens of one address)
 //! ```
 //!
-//! Without any token the server asks for none and every caller of this machine is let in. A grant
+//! Without configured tokens, authentication is off and every local caller is accepted. A grant
 //! ends with its token: streams and waiting calls subscribe to [`tokens::AuthGrant`].
 
+mod bad_token_limiter;
 mod caller;
-mod failures;
 pub mod tokens;
 
+pub(crate) use bad_token_limiter::BadTokenLimiter;
 pub use caller::A2aCaller;
 pub(crate) use caller::{BusCaller, counted_as, revoked, shows_operator};
-pub(crate) use failures::Failures;

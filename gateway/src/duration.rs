@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+const UNITS: [&str; 7] = ["ms", "s", "m", "min", "h", "d", "w"];
+const MAX_DIGITS: usize = 12;
+const MAX_LENGTH: usize = 32;
+
 /// Parses a duration such as `30s`, `500ms`, `2m` or `1h30m`; a bare number means seconds.
 ///
 /// `None` when the text is malformed or out of range.
@@ -15,16 +19,24 @@ use std::time::Duration;
 /// ```
 #[must_use]
 pub fn parse_or_seconds(text: &str) -> Option<Duration> {
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+    let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_bare {
         return text.parse().ok().map(Duration::from_secs);
     }
     parse(text)
 }
 
-/// Parses a duration in which every number has a unit.
+/// Parses a duration in which every number has a unit: `ms`, `s`, `m` or `min`, `h`, `d`, `w`.
 #[must_use]
 pub fn parse(text: &str) -> Option<Duration> {
-    humantime::parse_duration(text).ok()
+    let is_digit = |c: char| c.is_ascii_digit();
+    // humantime knows more units (`M` is a month), and overflows at the end of its range.
+    let is_in_grammar = text.len() <= MAX_LENGTH
+        && text.starts_with(is_digit)
+        && !text.ends_with(is_digit)
+        && text.split(|c| !is_digit(c)).all(|number| number.len() <= MAX_DIGITS)
+        && text.split(is_digit).all(|unit| unit.is_empty() || UNITS.contains(&unit));
+    if is_in_grammar { humantime::parse_duration(text).ok() } else { None }
 }
 
 #[cfg(test)]
@@ -47,9 +59,24 @@ mod tests {
         ] {
             assert_eq!(parse_or_seconds(text), Some(Duration::from_millis(millis)), "{text}");
         }
-        for bad in ["", "s", "-1s", "1x", "30 bananas", "99999999999999999999s"] {
+        for bad in [
+            "",
+            "s",
+            "-1s",
+            "1x",
+            "1M",
+            "1.5s",
+            "1 h",
+            "2h5",
+            "30 bananas",
+            "99999999999999999999s",
+            "18446744073709551615s1000ms",
+        ] {
             assert_eq!(parse_or_seconds(bad), None, "{bad}");
+            assert_eq!(parse(bad), None, "{bad}");
         }
-        assert_eq!(parse("5"), None);
+        for bare in ["5", "0"] {
+            assert_eq!(parse(bare), None, "{bare}");
+        }
     }
 }

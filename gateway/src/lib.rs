@@ -34,7 +34,7 @@ use a2a_protocol::limits::MESSAGE_BYTES;
 use actix_web::web::{self, JsonConfig, PathConfig, PayloadConfig, QueryConfig, ServiceConfig};
 
 use a2a::A2a;
-use auth::Failures;
+use auth::BadTokenLimiter;
 use auth::tokens::TokenRegistry;
 use bus_api::{agents, circuits, dead_letters, inbox, messages, names, schemas, tasks};
 use observability::{health, metrics};
@@ -54,7 +54,7 @@ pub struct AppState {
     bus: BusSystem,
     a2a: web::Data<A2a>,
     keys: web::Data<TokenRegistry>,
-    failures: web::Data<Failures>,
+    failures: web::Data<BadTokenLimiter>,
     log: web::Data<LogSettings>,
     quotas: web::Data<Quotas>,
     guard: web::Data<Guard>,
@@ -82,7 +82,7 @@ impl AppState {
             bus: a2a.bus().clone(),
             a2a: web::Data::new(a2a),
             keys: web::Data::from(keys),
-            failures: web::Data::new(Failures::default()),
+            failures: web::Data::new(BadTokenLimiter::default()),
             log: web::Data::new(log),
             quotas: web::Data::new(Quotas::new(&settings)),
             guard: web::Data::new(Guard::new(&settings, tls, address)?),

@@ -77,7 +77,7 @@ pub enum CommitError {
         source: io::Error,
     },
     /// After a failed fsync the content of the disk is unknown; the journal must be reopened.
-    #[error("the journal no longer knows what is on the disk; it must be opened anew")]
+    #[error("journal poisoned by a failed fsync; restart the server to recover")]
     Poisoned,
     /// The journal was closed.
     #[error("the journal is closed")]
@@ -373,8 +373,8 @@ impl Commit for Journal {
         if self.indexer.is_none() {
             return Err(CommitError::Closed);
         }
-        if batch.iter().any(Record::is_offer) {
-            return self.commit_with_offers(batch);
+        if batch.iter().any(Record::is_removal_slot) {
+            return self.commit_with_removal_slots(batch);
         }
         self.write(batch)
     }

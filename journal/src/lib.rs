@@ -49,7 +49,7 @@ pub use recovery::dedup::DedupEntry;
 pub use recovery::prefix_state::is_continued_in_index;
 pub use recovery::{DeadLetter, Pending, Recovered, RecoveryReport};
 pub use retention::rebuild::{REBUILT, rebuild_before, rebuild_log};
-pub use retention::{Retained, Retention};
+pub use retention::{Retention, RetentionPlan};
 pub use segment::disk::{Disk, FixedFile, LogFile, RealDisk};
 pub use segment::newest_time::newest_time;
 pub use segment::wal::lacking as bytes_missing_in_log;

@@ -1,7 +1,7 @@
 //! Liveness registry of the required parts of a program: threads, actors and tasks.
 //!
-//! Each part holds a guard. A guard that is dropped by a panic, or by the end of an endless part, puts
-//! the part on the list of ended ones. The program derives its readiness from that list, and stops at
+//! Each part holds a guard. Dropping it during a panic, or at the end of an endless part, adds the
+//! part to the list of ended ones. The program derives its readiness from that list, and stops at
 //! the first entry: a part that ends loses its state, which the next start recovers from the journal.
 //! Needs no runtime and no clock.
 

@@ -72,9 +72,10 @@ impl Commit for MemoryJournal {
         if self.closed {
             return Err(CommitError::Closed);
         }
-        if batch.iter().any(Record::is_offer) {
+        if batch.iter().any(Record::is_removal_slot) {
             // Without retention, offers are dropped.
-            let rest: Vec<Record> = batch.iter().filter(|line| !line.is_offer()).cloned().collect();
+            let rest: Vec<Record> =
+                batch.iter().filter(|line| !line.is_removal_slot()).cloned().collect();
             return self.commit(&rest);
         }
         let mut lines = self.lines.write();

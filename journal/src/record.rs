@@ -89,7 +89,7 @@ pub struct MessageRecord {
     pub facts: Vec<Fact>,
 }
 
-/// A key with a value that a restart restores.
+/// A key-value pair of state, such as `task:<id>`, restored after a restart.
 ///
 /// The journal keeps the latest value of each key and does not interpret it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,7 +205,7 @@ impl Record {
     }
 
     /// Whether it offers its number for a record of removals. See [`crate::Commit::commit`].
-    pub(crate) fn is_offer(&self) -> bool {
+    pub(crate) fn is_removal_slot(&self) -> bool {
         let Self::Event(line) = self else { return false };
         line.event == Event::Removed && line.of.is_none() && line.removed.is_empty()
     }

@@ -47,7 +47,7 @@ use crate::record::decode::{message_of, peek};
 use crate::recovery::checkpoint::Checkpoint;
 use crate::recovery::delivery_state::DeliveryState;
 use crate::recovery::prefix_state::state_before_files;
-use crate::recovery::scan::{GoodLine, Torn, ends_with, scan};
+use crate::recovery::scan::{Torn, ValidRecord, ends_with, scan};
 use crate::segment::list_segments;
 use crate::segment::wal;
 use crate::segment::watermark::promised_end;
@@ -70,7 +70,7 @@ pub(crate) struct Opened {
 pub(crate) fn recover(dir: &Path, index_path: &Path, disk: &dyn Disk) -> Result<Opened, OpenError> {
     let mut opened = recover_log(dir, index_path, disk)?;
     let report = &mut opened.recovered.report;
-    if report.batches_left_out > 0 {
+    if report.wal_batches_unmatched > 0 {
         report.wal_kept = wal::keep_aside(data_folder(index_path), disk)?;
     }
     Ok(opened)
@@ -114,8 +114,8 @@ fn attempt(
     let data = data_folder(index_path);
     reread_tail(dir, index.last().map(|meta| meta.end), disk)?;
     let replayed = wal::replay(dir, data, &index, disk)?;
-    report.bytes_brought_back += replayed.brought_back;
-    report.batches_left_out = replayed.left_out;
+    report.wal_bytes_restored += replayed.brought_back;
+    report.wal_batches_unmatched = replayed.left_out;
     if let Some(meta) = index.last()
         && !ends_with(dir, meta.last, meta.end)
     {
@@ -133,7 +133,7 @@ fn attempt(
     index.remove_stale_blocks()?;
     let mut healer = IndexHealer::new(&index, state)?;
     // Frames of another log do not mark the end of this one.
-    let promised = match report.batches_left_out {
+    let promised = match report.wal_batches_unmatched {
         0 => promised_end(dir, data)?,
         _ => None,
     };
@@ -208,7 +208,7 @@ impl<'a> IndexHealer<'a> {
         })
     }
 
-    fn record(&mut self, good: &GoodLine<'_>, seen: &mut Vec<DedupEntry>) -> io::Result<()> {
+    fn record(&mut self, good: &ValidRecord<'_>, seen: &mut Vec<DedupEntry>) -> io::Result<()> {
         self.state.apply_decoded(&good.decoded);
         let Some((seq, kind)) = peek(good.bytes).filter(|(seq, _)| *seq > self.after) else {
             return Ok(());

@@ -15,10 +15,10 @@
 //! worker   (thread)    removes blocks and segments up to the recorded marks, compresses segments
 //! ```
 //! A stop at any step loses nothing: the marks are part of the delivery state, and the next start
-//! wakes the worker. `rebuild` is the way back: it writes missing segments from the index.
+//! wakes the worker. `rebuild` restores missing segments from the index.
 
 pub(crate) mod rebuild;
-pub(crate) mod removal;
+pub(crate) mod removal_record;
 pub(crate) mod worker;
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl Default for Retention {
 
 /// Result of applying the retention.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Retained {
+pub struct RetentionPlan {
     /// The removed ranges, as recorded in the log.
     pub removed: Vec<Removed>,
     /// Number of the message with open deliveries that keeps days beyond their age; `None` if no
@@ -86,8 +86,12 @@ pub(crate) struct Holdings {
 }
 
 /// Decides what is removed.
-pub(crate) fn plan(retention: &Retention, holdings: &Holdings, now: DateTime<Utc>) -> Retained {
-    let mut plan = Retained::default();
+pub(crate) fn plan(
+    retention: &Retention,
+    holdings: &Holdings,
+    now: DateTime<Utc>,
+) -> RetentionPlan {
+    let mut plan = RetentionPlan::default();
     let end = records_end(retention, holdings, now, &mut plan.held_by);
     let gone = holdings.days.range(..end);
     plan.removed.extend(removed(gone, RemovedForm::Records));

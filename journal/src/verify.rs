@@ -3,8 +3,8 @@
 //! # What is proven
 //! The hash of a record covers its bytes and the hash of the record before, so that one pass over the
 //! chain proves everything between its ends. Two things need more:
-//! - The end: that the last record is the last that ever existed is proven only by a head noted
-//!   outside of the chain ([`head_file`], or given by the caller).
+//! - The end: a chain whose last records were cut off is still valid. Only a head stored outside of
+//!   the chain reveals the cut ([`head_file`], or given by the caller).
 //! - The beginning: retention removes old records. A later `removed` event must explain the gap.
 //!
 //! # Flow

@@ -262,7 +262,7 @@ fn after_bullet(text: &str) -> Option<&str> {
     Some(boxed.unwrap_or(rest).trim_start())
 }
 
-/// What follows `1.`, `1)`, `(1)`, `a)` or `Step 1:`.
+/// Returns the text after a prefix `1.`, `1)`, `(1)`, `a)` or `Step 1:`.
 fn after_number(text: &str) -> Option<&str> {
     let (first, rest) = text.split_once(char::is_whitespace)?;
     if first.eq_ignore_ascii_case("step") {

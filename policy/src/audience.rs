@@ -1,4 +1,4 @@
-//! Recipients of a message, as far as limits and loop detection depend on them.
+//! [`Audience`]: one recipient or the size of a fan-out, as input of rate limits and circuits.
 
 use a2a_protocol::AgentId;
 

@@ -188,7 +188,7 @@ impl Breaker {
             return BreakerDecision::Pass;
         }
         if check_conversation
-            && let Some(found) = self.conversations.finding(input, &self.settings, now)
+            && let Some(found) = self.conversations.detect_loop(input, &self.settings, now)
         {
             return BreakerDecision::Trips(self.opened(
                 CircuitKey::Correlation(input.correlation),
@@ -197,7 +197,8 @@ impl Breaker {
             ));
         }
         let opens = || self.conversations.opens(input, &self.settings, now);
-        if check_pair && let Some(found) = self.pairs.finding(input, opens, &self.settings, now) {
+        if check_pair && let Some(found) = self.pairs.detect_loop(input, opens, &self.settings, now)
+        {
             return BreakerDecision::Trips(self.opened(input.pair(), found, now));
         }
         BreakerDecision::Pass
@@ -226,7 +227,7 @@ impl Breaker {
     ///
     /// Resets its counters: in half-open state only progress counts. Returns the circuits evicted
     /// for it.
-    pub fn open(&mut self, circuit: Circuit) -> Vec<CircuitKey> {
+    pub fn trip(&mut self, circuit: Circuit) -> Vec<CircuitKey> {
         self.forget(&circuit.key);
         self.circuits.insert(circuit.key.clone(), TrackedCircuit { circuit, probed: 0 });
         let mut gone = Vec::new();
@@ -257,7 +258,7 @@ impl Breaker {
     /// Opens a circuit by hand; it stays open until [`Breaker::reset`].
     ///
     /// Its participants are `participants` and those of the conversation or pair.
-    pub fn trip(
+    pub fn trip_manually(
         &mut self,
         key: CircuitKey,
         reason: String,
@@ -277,7 +278,7 @@ impl Breaker {
         let finding = Finding::new(TripReason::Manual, reason, &named);
         let mut circuit = self.opened(key, finding, now);
         circuit.trips = trips_now.map_or(circuit.trips, |trips| trips.saturating_add(1));
-        self.open(circuit.clone());
+        self.trip(circuit.clone());
         circuit
     }
 

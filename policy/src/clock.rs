@@ -1,4 +1,4 @@
-//! Time as an argument.
+//! [`Now`]: uptime and UTC time, passed to every decision.
 
 use std::time::Duration;
 

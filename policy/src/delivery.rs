@@ -1,4 +1,4 @@
-//! Delivery from one session's inbox: what is leased next, redelivered, or dead-lettered.
+//! Inbox of one session: order, leases, redelivery and dead letters.
 //!
 //! ```text
 //! (journal) ─▶ arrive ─▶ waiting ─lease─▶ in flight ─acknowledge─▶ removed

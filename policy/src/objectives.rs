@@ -1,4 +1,4 @@
-//! Objectives (OPT): what follows when an objective, a plan or a task of it changes.
+//! State machine of objectives (OPT): effects of a change to an objective, plan or task.
 //!
 //! ```text
 //! graph        are the dependencies of new plans and tasks valid

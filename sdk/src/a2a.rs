@@ -95,13 +95,13 @@ fn read(mut message: Value) -> Option<Message> {
 }
 
 impl TaskAnswer {
-    /// The message to an A2A client beside the result.
+    /// Sets the text message that an A2A client gets beside the result.
     #[must_use]
     pub fn saying(self, text: impl Into<String>) -> Self {
         self.field("message", text.into())
     }
 
-    /// The same with any parts.
+    /// Sets the message that an A2A client gets beside the result, from any parts.
     #[must_use]
     pub fn saying_parts(self, parts: Vec<Part>) -> Self {
         self.field("message", json!({ "parts": parts }))

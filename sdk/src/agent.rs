@@ -78,7 +78,7 @@ impl Agent {
         compose(&self.0.id, to, new_correlation(), body.into())
     }
 
-    /// A message of this agent in the conversation of one it got, to its sender.
+    /// Builds a reply to a delivery: same conversation, addressed to its sender.
     #[must_use]
     pub fn reply(&self, to: &a2a_actors::Delivery, body: impl Into<Body>) -> Envelope {
         compose(&self.0.id, Some(&to.sender), to.message.correlation_id, body.into())
@@ -106,8 +106,8 @@ impl Agent {
         }
     }
 
-    /// The same, at once: running handlers are dropped, and messages in flight return to the inbox
-    /// without a failed attempt.
+    /// Ends this session at once: drops running handlers and returns messages in flight to the
+    /// inbox without a failed attempt.
     pub fn give_back(self) {
         if let Some(attachment) = self.0.attachment.get() {
             self.0.system.give_back(self.0.id.clone(), *attachment);

@@ -165,15 +165,16 @@ impl Bus {
         name: &str,
         handler: impl Handler<Args>,
     ) -> Result<Agent, AttachError> {
-        self.attach_many(name, NonZeroUsize::MIN, handler).await
+        self.attach_concurrent(name, NonZeroUsize::MIN, handler).await
     }
 
-    /// The same for a handler with up to `window` messages in flight, started in their order. A
-    /// later message of a conversation may then be handled while an earlier one is in flight.
+    /// Attaches an agent whose handler runs for up to `window` messages concurrently, started in
+    /// message order. A later message of a conversation may then be handled while an earlier one is
+    /// in flight.
     ///
     /// # Errors
     /// When the name is not valid, reserved, or not listed in a closed directory.
-    pub async fn attach_many<Args: Send + 'static>(
+    pub async fn attach_concurrent<Args: Send + 'static>(
         &self,
         name: &str,
         window: NonZeroUsize,
@@ -182,10 +183,15 @@ impl Bus {
         self.attach_on(name, RunsOn::HandlerThreads, window, handler).await
     }
 
-    /// The same for code that answers in microseconds, never blocks and calls only the bus: it runs
-    /// on the thread of the bus, without waking another one, and its answer is committed together
-    /// with the message it answers. Deliveries for which `inline` returns `None`, and answers that
-    /// the bus refuses, go to `handler`.
+    /// Attaches an agent with an inline handler: `inline` runs on the bus thread and must not
+    /// block. Its answer and the message share one commit. Deliveries for which it returns `None`,
+    /// and those whose answer the bus refuses, go to `handler`.
+    ///
+    /// `handler` runs on the bus thread too, so its CPU time delays every message. Both may get a
+    /// message before it is durable and must have no effect outside the bus.
+    ///
+    /// # Errors
+    /// When the name is not valid, reserved, or not listed in a closed directory.
     pub async fn attach_inline<Args: Send + 'static>(
         &self,
         name: &str,
@@ -213,7 +219,8 @@ impl Bus {
     }
 
     /// Attaches an agent without a handler: it sends, and watches the tasks it requested
-    /// ([`Agent::request_task`]). Everything else is acknowledged.
+    /// ([`Agent::request_task`]). Messages that no [`TaskHandle`](crate::TaskHandle) watches are
+    /// acknowledged and discarded.
     ///
     /// # Errors
     /// When the name is not valid, reserved, or not listed in a closed directory.
@@ -241,7 +248,7 @@ impl Bus {
         self.system.drop_dead_letter(delivery.seq, delivery.agent_id.clone()).await
     }
 
-    /// What was recovered and repaired when the journal was opened.
+    /// Recovery report: records restored and damage repaired when the journal was opened.
     #[must_use]
     pub fn recovery(&self) -> &RecoveryReport {
         &self.report

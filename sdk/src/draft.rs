@@ -42,7 +42,7 @@ pub trait Parts: Serialize {
     /// The fields outside the payload.
     fn header(&self) -> &MessageHeader;
 
-    /// Fills in what follows from the sender and the delivery that is answered.
+    /// Fills in the fields derived from the sender and the answered delivery.
     fn finish(&mut self, me: &AgentId, to: &Addressee) -> Result<(), BuildError>;
 
     /// The payload without a round trip over JSON; `None` where there is no such way or it is

@@ -14,29 +14,30 @@ use a2a_protocol::{AgentId, Body, Envelope, Outcome, Text};
 use super::{Agent, trace};
 
 /// Return type of a handler: `()`, or a result whose error is reported.
-pub trait Answer: Send {
+pub trait HandlerResult: Send {
     /// The error, if there is one.
     fn error(self) -> Option<String>;
 }
 
-impl Answer for () {
+impl HandlerResult for () {
     fn error(self) -> Option<String> {
         None
     }
 }
 
-impl<E: Display + Send> Answer for Result<(), E> {
+impl<E: Display + Send> HandlerResult for Result<(), E> {
     fn error(self) -> Option<String> {
         self.err().map(|error| error.to_string())
     }
 }
 
-/// The code of an agent: any async function of a [`Delivery`], or of the [`Agent`] itself and
-/// a delivery when it wants to answer.
+/// Handler of an agent: an async function of [`Delivery`], or of [`Agent`] and [`Delivery`] to send
+/// messages from it.
 ///
-/// Returning acknowledges the message. An `Err` is an answer too: a `task_request` is answered
-/// with `failed`, other messages are acknowledged and the error is in the log. A panic or a
-/// handler that never returns is neither: the message is redelivered.
+/// Returning acknowledges the message. `Err` acknowledges it as well, and its text is recorded in
+/// the log; for a `task_request` the SDK also sends a `failed` response. A panic or a missed
+/// handler deadline fails the attempt: the message is redelivered after a backoff, or becomes a
+/// dead letter after the last attempt.
 ///
 /// Code that treats kinds of message differently is easier to read as
 /// [`Handlers`](super::Handlers).
@@ -48,7 +49,7 @@ pub trait Handler<Args>: Send + Sync + 'static {
 impl<F, Fut> Handler<(Delivery,)> for F
 where
     F: Fn(Delivery) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output: Answer> + Send,
+    Fut: Future<Output: HandlerResult> + Send,
 {
     async fn handle(&self, _: Agent, delivery: Delivery) -> Option<String> {
         self(delivery).await.error()
@@ -58,7 +59,7 @@ where
 impl<F, Fut> Handler<(Agent, Delivery)> for F
 where
     F: Fn(Agent, Delivery) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output: Answer> + Send,
+    Fut: Future<Output: HandlerResult> + Send,
 {
     async fn handle(&self, me: Agent, delivery: Delivery) -> Option<String> {
         self(me, delivery).await.error()
@@ -118,7 +119,7 @@ impl<Args: Send + 'static, H: Handler<Args>> AgentRuntime for InProcess<H, Args>
         }))
     }
 
-    fn answer_at_once(&self, delivery: &Delivery) -> Option<Submission> {
+    fn answer_inline(&self, delivery: &Delivery) -> Option<Submission> {
         let RunsOn::BusThread(inline) = self.runs_on else { return None };
         let answer = inline(&self.me, delivery)?;
         let trace = Some(Arc::new(delivery.trace()));

@@ -10,7 +10,7 @@ use a2a_protocol::body::{
     TaskResponse,
 };
 
-use super::{Agent, Answer, Handler};
+use super::{Agent, Handler, HandlerResult};
 
 type Running = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 type Taker<B> = Box<dyn Fn(Agent, Delivery, B) -> Running + Send + Sync>;
@@ -62,7 +62,7 @@ macro_rules! on {
         pub fn $method<F, Fut>(mut self, handler: F) -> Self
         where
             F: Fn(Agent, Delivery, $body) -> Fut + Send + Sync + 'static,
-            Fut: Future<Output: Answer> + Send + 'static,
+            Fut: Future<Output: HandlerResult> + Send + 'static,
         {
             self.$field = Some(taker(handler));
             self
@@ -134,7 +134,7 @@ impl Handlers {
 fn taker<B, F, Fut>(handler: F) -> Taker<B>
 where
     F: Fn(Agent, Delivery, B) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output: Answer> + Send + 'static,
+    Fut: Future<Output: HandlerResult> + Send + 'static,
 {
     Box::new(move |me, delivery, body| {
         let work = handler(me, delivery, body);

@@ -1,14 +1,15 @@
 //! The library for authors of agents: a bus in this process, agents attached to it, messages
 //! sent and handled.
 //!
-//! Agents exchange the seven typed messages of `openclaw.a2a.v1` ([`protocol`]). A message
-//! that was accepted is on disk, reaches its recipient, and is never redelivered after the
-//! recipient acknowledged it.
+//! Agents exchange the seven typed messages of `openclaw.a2a.v1` ([`protocol`]). The bus sends the
+//! receipt once the message is durable (with [`in_memory`](BusBuilder::in_memory): stored in
+//! memory). It redelivers until the recipient acknowledges, and makes the message a dead letter
+//! after the last attempt.
 //!
 //! ```
 //! use a2a_sdk::{Agent, Bus, Delivery, NewTask, SendError};
 //!
-//! /// A handler is an async function; when it returns, the message is done.
+//! /// A handler is an async function; returning acknowledges the message.
 //! async fn count(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
 //!     tim.accept(&delivery).await?;
 //!     tim.complete(&delivery, "There are seven.").await?;
@@ -54,7 +55,7 @@ pub use draft::{
     Addressee, Announcement, BuildError, Draft, FollowUp, Knowledge, NewReview, NewTask,
     ReviewAnswer, StatusReport, TaskAnswer, When,
 };
-pub use handler::{Answer, Handler, InlineAnswer};
+pub use handler::{Handler, HandlerResult, InlineAnswer};
 pub use handlers::Handlers;
 pub use oversight::Operator;
 pub use progress::ProgressBars;

@@ -25,7 +25,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// task in the background: the first at once, then at most one a second for a task, and on average
 /// one every two seconds for all tasks of the agent together, which is half of the rate limit from
 /// one agent to another. Changes in between are coalesced, and pending ones are sent before the
-/// agent answers the task. A bar that is done or has failed is in one more snapshot.
+/// agent answers the task. A completed or failed bar is in one more snapshot, then removed.
 ///
 /// A2A clients receive them if they have activated the extension
 /// (`https://a2a-protocol.org/extensions/task-progress/v1`); others read the text alone.
@@ -161,7 +161,7 @@ impl Agent {
 }
 
 impl ProgressBars {
-    /// Starts or moves a bar. Without a `total` its extent is unknown.
+    /// Creates or updates a progress bar; without `total` it is indeterminate.
     ///
     /// # Errors
     /// When the rules of the extension are broken: `progress` is negative or above `total`, the name

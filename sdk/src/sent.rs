@@ -82,7 +82,9 @@ impl Sent {
 
 /// A refused message; it is not delivered.
 ///
-/// Its text has the reason and what to do. Only three kinds are worth a retry:
+/// Its text has the reason and what to do. [`RateLimited`](Self::RateLimited),
+/// [`QueueFull`](Self::QueueFull) and [`Unavailable`](Self::Unavailable) are temporary; retry after
+/// [`retry_after`](Self::retry_after):
 ///
 /// ```
 /// # async fn example(tim: a2a_sdk::Agent, delivery: a2a_sdk::Delivery) -> Result<(), a2a_sdk::SendError> {
@@ -232,7 +234,7 @@ impl SendError {
     fn advice(&self) -> &'static str {
         match self {
             Self::Build(_) | Self::Invalid(_) => "The message breaks rules; correct it.",
-            Self::Forbidden(_) => "This agent may not send that; ask whoever runs the bus.",
+            Self::Forbidden(_) => "This agent may not send that; ask an operator.",
             Self::UnknownRecipient(_) => "There is no such agent; look at who is there.",
             Self::Task(_) => "The task cannot be changed like this; do not send it again.",
             Self::RateLimited { .. } | Self::QueueFull { .. } | Self::Unavailable { .. } => {

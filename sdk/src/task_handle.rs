@@ -16,9 +16,9 @@ use super::{Agent, SendError, Sent};
 
 /// A task requested with [`Agent::request_task`], and its updates.
 ///
-/// While this handle lives, task responses and status updates about its task go to it and count as
-/// handled; the agent's handler does not get them. Messages after the task has ended, or after the
-/// handle was dropped, go to the handler again. Reviews always do.
+/// Until it is dropped, the handle receives the task responses and status updates about its task.
+/// They are acknowledged without a call of the agent's handler. Messages after the end of the task
+/// or the drop of the handle go to the handler again. Reviews always do.
 ///
 /// Up to 256 updates wait to be read; beyond that the oldest progress is dropped
 /// ([`missed`](Self::missed)), never the end of the task. A handle lives in memory: after a restart
@@ -169,11 +169,11 @@ pub enum TaskError {
         /// How long was waited.
         waited: Duration,
     },
-    /// The bus was stopped. The answer goes to the agent's handler when both are back.
+    /// The bus was stopped. After a restart, the answer is delivered to the agent's handler.
     #[error("the bus was stopped before the task ended")]
     Stopped,
     /// It was cancelled, with [`TaskHandle::cancel`] or by a person.
-    #[error("the task was called off")]
+    #[error("the task was cancelled")]
     Cancelled,
 }
 

@@ -48,7 +48,7 @@ impl Conformance {
             let script = A2aRequest::of(&delivery).map_or(Script::Complete, |asked| choose(&asked));
             ScriptRun { me: &me, delivery: &delivery, settings: self }.play(script).await
         };
-        bus.attach_many(NAME, WINDOW, Handlers::new().on_task_request(work)).await
+        bus.attach_concurrent(NAME, WINDOW, Handlers::new().on_task_request(work)).await
     }
 }
 
@@ -117,7 +117,7 @@ impl ScriptRun<'_> {
             }
             Script::StayOpen => self.work(self.settings.pause, self.ask("What next?")).await,
             Script::WaitForCancel => {
-                if self.report("Working until called off.").await? {
+                if self.report("Working until cancelled.").await? {
                     self.delivery.cancelled().await;
                 }
                 Ok(())

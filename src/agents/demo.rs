@@ -134,11 +134,11 @@ impl Demo {
         pace: Pace,
     ) -> Result<Self, AttachError> {
         let others = [
-            bus.attach_many(REVIEWER, WINDOW, reviewer::handlers(pace)).await?,
-            bus.attach_many(RESEARCHER, WINDOW, researcher::handlers(pace)).await?,
-            bus.attach_many(WORKER, WINDOW, worker::handlers(pace)).await?,
+            bus.attach_concurrent(REVIEWER, WINDOW, reviewer::handlers(pace)).await?,
+            bus.attach_concurrent(RESEARCHER, WINDOW, researcher::handlers(pace)).await?,
+            bus.attach_concurrent(WORKER, WINDOW, worker::handlers(pace)).await?,
         ];
-        let lead = bus.attach_many(LEAD, WINDOW, lead::handlers(pace)).await?;
+        let lead = bus.attach_concurrent(LEAD, WINDOW, lead::handlers(pace)).await?;
         let bad_name = |source| AttachError::BadName { name: UNNAMED_CLIENT.to_owned(), source };
         let caller = if secured {
             TaskCaller {

@@ -62,11 +62,11 @@ pub async fn attach(bus: &Bus) -> Result<Agent, AttachError> {
         answer(&me, &delivery, &task).await
     };
     let handlers = Handlers::new().on_task_request(answer);
-    bus.attach_inline(NAME, WINDOW, answer_at_once, handlers).await
+    bus.attach_inline(NAME, WINDOW, answer_inline, handlers).await
 }
 
 /// Answers without awaiting anything; most requests end here.
-fn answer_at_once(me: &Agent, delivery: &Delivery) -> Option<Envelope> {
+fn answer_inline(me: &Agent, delivery: &Delivery) -> Option<Envelope> {
     let Body::TaskRequest(task) = &delivery.message.body else { return None };
     let question = Question::of(delivery, task);
     let response = question.immediate()?;

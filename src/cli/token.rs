@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(expiry(now, "30d").unwrap(), now + TimeDelta::days(30));
         assert_eq!(expiry(now, "1w").unwrap(), now + TimeDelta::weeks(1));
         assert_eq!(expiry(now, "90s").unwrap(), now + TimeDelta::seconds(90));
-        for bad in ["", "d", "0d", "-1d", "1.5", "30", "99999d", "99999999999999999999d"] {
+        for bad in ["", "d", "0d", "-1d", "1.5h", "1M", "30", "99999d", "99999999999999999999d"] {
             assert!(expiry(now, bad).is_err(), "{bad}");
         }
     }

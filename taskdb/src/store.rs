@@ -143,8 +143,8 @@ pub trait ObjectiveReader: Send + Sync {
     /// creation.
     fn history_of_plan(&self, id: &PlanId, limit: usize) -> Result<Vec<Message>, TaskStoreError>;
 
-    /// The same for an objective: all tasks of its owner in its context, in a plan or not, of every
-    /// agent.
+    /// The newest `limit` messages in the histories of an objective's A2A tasks: all tasks of its
+    /// owner in its context, in a plan or not, of every agent.
     fn history_of_objective(
         &self,
         id: &ObjectiveId,

@@ -45,7 +45,7 @@ impl AgentRuntime for Quick {
         Box::pin(async { Ok(Handled::default()) })
     }
 
-    fn answer_at_once(&self, delivery: &Delivery) -> Option<Submission> {
+    fn answer_inline(&self, delivery: &Delivery) -> Option<Submission> {
         let Body::TaskRequest(asked) = &delivery.message.body else { return None };
         let next = self.next.lock().unwrap().pop_front();
         match next.unwrap() {
@@ -76,7 +76,7 @@ struct Team {
 impl Team {
     async fn start(next: impl IntoIterator<Item = Made>) -> Self {
         let pause = Duration::from_millis(1);
-        let retry = RetryPolicy { attempts: 3, first_pause: pause, longest_pause: pause };
+        let retry = RetryPolicy { attempts: 3, initial_backoff: pause, max_backoff: pause };
         let settings = BusSettings { retry, ..BusSettings::default() };
         let bus = Bus::builder().in_memory().settings(settings).start().unwrap();
         let (roman, inbox) = listener(&bus, "roman").await;

@@ -2,7 +2,7 @@
 
 /// Bytes: how many may wait for one agent, for all together, and as dead letters.
 mod budgets;
-/// Handlers: what they do wrong, in which order they get work, what becomes of it.
+/// Handlers: failures, order of their messages, acknowledgement.
 mod handlers;
 /// Polling: what waits for a call that has gone, and which of several calls is served.
 mod pulling;
@@ -24,8 +24,8 @@ fn quick() -> BusSettings {
     BusSettings {
         retry: RetryPolicy {
             attempts: 3,
-            first_pause: Duration::from_millis(1),
-            longest_pause: Duration::from_millis(2),
+            initial_backoff: Duration::from_millis(1),
+            max_backoff: Duration::from_millis(2),
         },
         ..BusSettings::default()
     }

@@ -97,7 +97,7 @@ fn task_of_either_kind_is_found_shown_and_cancelled() {
         cli.fails_with(&["task", "cancel", id, "--agent", "nobody"], "openclaw-a2a task list");
     }
     let output = cli.text(&["task", "cancel", bus, "--reason", "no longer needed"]);
-    assert!(output.starts_with(&format!("task {bus} is called off\n")), "{output}");
+    assert!(output.starts_with(&format!("task {bus} is cancelled\n")), "{output}");
     let output = cli.json(&["task", "cancel", a2a, "--agent", "tim", "--reason", "enough"]);
     assert_eq!(output["status"]["state"], "TASK_STATE_CANCELED");
     for (id, reason) in [(bus, "no longer needed"), (a2a, "enough")] {

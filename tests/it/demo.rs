@@ -282,7 +282,7 @@ async fn all_rounds_pass_the_breaker_and_half_of_the_limits() {
     // Some more than are played: the breaker takes the same words twenty times.
     let usual = Pace::default();
     let pace = Pace { rounds: usual.rounds + 5, ..usual };
-    let (side, lead) = played(folder.path(), RateSettings::far_away(), pace.rounds).await;
+    let (side, lead) = played(folder.path(), RateSettings::unlimited(), pace.rounds).await;
     assert_eq!((side.bus.system().stats().refused(), side.bus.dead_letters().await.len()), (0, 0));
     let list = ListObjectives { page_size: Some(100), ..ListObjectives::default() };
     let listed = side.tasks.opt(&lead, &id("lead"), OptOperation::ListObjectives(list)).await;

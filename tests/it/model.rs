@@ -63,13 +63,13 @@ struct Model {
 fn settings() -> BusSettings {
     BusSettings {
         agents: AGENTS.iter().map(|name| (id(name), a2a_policy::Profile::default())).collect(),
-        rates: RateSettings::far_away(),
+        rates: RateSettings::unlimited(),
         // Random talk goes in circles; here it is about delivery.
         breaker: BreakerSettings { enabled: false, ..BreakerSettings::default() },
         retry: RetryPolicy {
             attempts: 1_000,
-            first_pause: Duration::ZERO,
-            longest_pause: Duration::ZERO,
+            initial_backoff: Duration::ZERO,
+            max_backoff: Duration::ZERO,
         },
         ..BusSettings::default()
     }

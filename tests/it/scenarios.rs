@@ -43,10 +43,10 @@ pub(crate) fn quick() -> BusSettings {
     BusSettings {
         retry: RetryPolicy {
             attempts: 2,
-            first_pause: Duration::from_millis(1),
-            longest_pause: Duration::from_millis(1),
+            initial_backoff: Duration::from_millis(1),
+            max_backoff: Duration::from_millis(1),
         },
-        rates: RateSettings::far_away(),
+        rates: RateSettings::unlimited(),
         ..BusSettings::default()
     }
 }

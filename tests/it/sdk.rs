@@ -32,8 +32,8 @@ fn settings() -> BusSettings {
     BusSettings {
         retry: RetryPolicy {
             attempts: 2,
-            first_pause: Duration::from_millis(1),
-            longest_pause: Duration::from_millis(1),
+            initial_backoff: Duration::from_millis(1),
+            max_backoff: Duration::from_millis(1),
         },
         rates: RateSettings {
             per_agent_per_minute: n(60_000),

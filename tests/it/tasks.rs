@@ -358,8 +358,8 @@ async fn a_client_that_leaves_changes_nothing() {
 async fn an_agent_that_errs_or_dies_fails_its_task() {
     let retry = RetryPolicy {
         attempts: 2,
-        first_pause: Duration::from_millis(1),
-        longest_pause: Duration::from_millis(1),
+        initial_backoff: Duration::from_millis(1),
+        max_backoff: Duration::from_millis(1),
     };
     let bus = Bus::builder().in_memory().settings(BusSettings { retry, ..settings() });
     let store = Box::new(a2a_taskdb::TaskDb::open_in_memory().unwrap());

@@ -12,8 +12,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use a2a_webhooks::{
-    AddressKind, AddressRefused, Authorization, Busy, Call, ContentType, DeliveryError, Next,
-    NotificationId, NotificationToken, UrlRefused, WebhookSettings, Webhooks, next,
+    AddressKind, AddressRefused, Authorization, Busy, ContentType, DeliveryError, NotificationId,
+    NotificationToken, RetryDecision, UrlRefused, WebhookRequest, WebhookSettings, Webhooks,
+    after_failure,
 };
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -34,8 +35,8 @@ fn impatient() -> WebhookSettings {
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-fn call(url: impl Into<String>) -> Call {
-    Call {
+fn call(url: impl Into<String>) -> WebhookRequest {
+    WebhookRequest {
         id: NotificationId(uuid::Uuid::now_v7()),
         owner: "ann".to_owned(),
         url: url.into(),
@@ -61,7 +62,7 @@ fn status(status: u16) -> DeliveryError {
 async fn a_notification_arrives_with_its_headers() {
     let receiver = Receiver::start(Behaviour::status("204 No Content")).await;
     let webhooks = Webhooks::new(private()).unwrap();
-    let call = Call {
+    let call = WebhookRequest {
         authorization: Some(Authorization::new("Bearer", "credentials-7").unwrap()),
         token: Some(NotificationToken::new("token-8").unwrap()),
         trace: Some(format!("{TRACE} rojo=1").parse().unwrap()),
@@ -95,7 +96,7 @@ async fn a_notification_arrives_with_its_headers() {
 async fn without_secrets_there_are_no_headers_for_them() {
     let receiver = Receiver::start(Behaviour::status("200 OK")).await;
     let webhooks = Webhooks::new(private()).unwrap();
-    let call = Call { content_type: ContentType::Json, ..call(receiver.url("/")) };
+    let call = WebhookRequest { content_type: ContentType::Json, ..call(receiver.url("/")) };
     webhooks.deliver(&call).await.unwrap();
     let (head, _) = receiver.request().await;
     assert!(head.contains("content-type: application/json\r\n"), "{head}");
@@ -137,7 +138,7 @@ async fn only_the_switch_lets_loopback_through() {
     assert!(webhooks.check(&url).is_ok());
     let error = webhooks.deliver(&call(&url)).await.unwrap_err();
     assert_eq!(error, refused("127.0.0.1", AddressKind::Loopback));
-    assert_eq!(next(1, &error, webhooks.settings(), 0), Next::GiveUp);
+    assert_eq!(after_failure(1, &error, webhooks.settings(), 0), RetryDecision::GiveUp);
     assert_eq!(receiver.connections().await, 0);
 }
 
@@ -281,7 +282,7 @@ async fn a_receiver_can_ask_for_a_pause() {
     let after = Duration::from_secs(120);
     let retry_after = Some(after);
     assert_eq!(error, DeliveryError::Status { status: 429, retry_after });
-    assert_eq!(next(1, &error, webhooks.settings(), 0), Next::Retry { after });
+    assert_eq!(after_failure(1, &error, webhooks.settings(), 0), RetryDecision::Retry { after });
 }
 
 #[tokio::test]

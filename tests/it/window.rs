@@ -43,8 +43,8 @@ impl Team {
     async fn start() -> Self {
         let retry = RetryPolicy {
             attempts: 3,
-            first_pause: Duration::from_millis(1),
-            longest_pause: Duration::from_millis(1),
+            initial_backoff: Duration::from_millis(1),
+            max_backoff: Duration::from_millis(1),
         };
         let settings = BusSettings { retry, ..BusSettings::default() };
         let bus = Bus::builder().in_memory().settings(settings).start().unwrap();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The outcome of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallEnd {
+pub enum DeliveryOutcome {
     /// The receiver answered with success.
     Delivered,
     /// It is retried after a pause.
@@ -15,7 +15,7 @@ pub enum CallEnd {
     Disabled,
 }
 
-impl CallEnd {
+impl DeliveryOutcome {
     /// Every outcome.
     pub const ALL: [Self; 4] = [Self::Delivered, Self::Retried, Self::GivenUp, Self::Disabled];
 
@@ -33,14 +33,14 @@ impl CallEnd {
 
 /// One counter per outcome.
 #[derive(Debug, Default)]
-pub(super) struct EndCounters([AtomicU64; CallEnd::ALL.len()]);
+pub(super) struct EndCounters([AtomicU64; DeliveryOutcome::ALL.len()]);
 
 impl EndCounters {
-    pub(super) fn count(&self, end: CallEnd) {
+    pub(super) fn count(&self, end: DeliveryOutcome) {
         self.0[end as usize].fetch_add(1, Relaxed);
     }
 
-    pub(super) fn of(&self, end: CallEnd) -> u64 {
+    pub(super) fn of(&self, end: DeliveryOutcome) -> u64 {
         self.0[end as usize].load(Relaxed)
     }
 }

@@ -5,7 +5,7 @@
 //! resolver  resolves and checks the addresses of every connection (address: their classes)
 //! limiter   permits per host, per owner and in all
 //! sender    one attempt over HTTP, every wait and every response bounded
-//! outcome   how an attempt fails, and what follows: retry, drop or disable
+//! outcome   errors of an attempt, and the decision to retry, drop or disable
 //! counters  calls by outcome
 //! ```
 //!
@@ -14,11 +14,11 @@
 //! [`next`] returns that it is over.
 
 mod address;
-mod call;
 mod counters;
 mod limiter;
-mod outcome;
+mod request;
 mod resolver;
+mod retry;
 mod sender;
 mod url;
 
@@ -30,14 +30,14 @@ use rustls::pki_types::CertificateDer;
 
 pub use self::url::{CheckedUrl, MAX_URL_BYTES, UrlRefused};
 pub use address::{AddressKind, AddressRefused, kind_of};
-pub use call::{
-    Authorization, Call, ContentType, HeaderRefused, MAX_SCHEME_BYTES, MAX_SECRET_BYTES,
-    NotificationId, NotificationToken,
-};
-pub use counters::CallEnd;
+pub use counters::DeliveryOutcome;
 pub use limiter::Busy;
-pub use outcome::{DeliveryError, Next, next, pause_after};
+pub use request::{
+    Authorization, ContentType, HeaderRefused, MAX_SCHEME_BYTES, MAX_SECRET_BYTES, NotificationId,
+    NotificationToken, WebhookRequest,
+};
 pub use resolver::{Answer, Lookup, SystemLookup};
+pub use retry::{DeliveryError, RetryDecision, after_failure, pause_after};
 pub use sender::SetupError;
 
 /// Concurrent look-ups of host names; each holds a thread.
@@ -54,9 +54,9 @@ pub struct WebhookSettings {
     /// Attempts for one notification, the first included.
     pub attempts: NonZeroU32,
     /// The pause after the first attempt, at most; later ones are longer.
-    pub first_pause: Duration,
+    pub initial_backoff: Duration,
     /// The longest pause that we choose.
-    pub longest_pause: Duration,
+    pub max_backoff: Duration,
     /// The longest pause that a receiver can ask for.
     pub longest_retry_after: Duration,
     /// Of an answer's body, no more than this is read.
@@ -86,8 +86,8 @@ impl Default for WebhookSettings {
             allow_private: false,
             timeout: Duration::from_secs(15),
             attempts: ATTEMPTS,
-            first_pause: Duration::from_secs(1),
-            longest_pause: Duration::from_secs(300),
+            initial_backoff: Duration::from_secs(1),
+            max_backoff: Duration::from_secs(300),
             longest_retry_after: Duration::from_secs(3600),
             max_response_bytes: 64 * 1024,
             at_once: AT_ONCE,
@@ -145,12 +145,12 @@ impl Webhooks {
 
     /// How many calls had this outcome, as counted by [`Self::count`].
     #[must_use]
-    pub fn calls(&self, end: CallEnd) -> u64 {
+    pub fn calls(&self, end: DeliveryOutcome) -> u64 {
         self.ends.of(end)
     }
 
     /// Counts the outcome of a call, which the caller decides from [`next`].
-    pub fn count(&self, end: CallEnd) {
+    pub fn count(&self, end: DeliveryOutcome) {
         self.ends.count(end);
     }
 
@@ -165,8 +165,8 @@ impl Webhooks {
     /// One attempt. Waits for a permit first; the deadline of the attempt starts after that.
     ///
     /// # Errors
-    /// [`DeliveryError`] with the cause; [`next`] decides what follows from it.
-    pub async fn deliver(&self, call: &Call) -> Result<(), DeliveryError> {
+    /// [`DeliveryError`] with the cause; [`next`] decides whether to retry.
+    pub async fn deliver(&self, call: &WebhookRequest) -> Result<(), DeliveryError> {
         let url = self.check(&call.url)?;
         let _permit = self.limiter.acquire(&call.owner, url.host()).await?;
         let outcome = self.sender.attempt(&url, call).await;

@@ -16,9 +16,9 @@ use rustls_platform_verifier::Verifier;
 use tokio::time::{Instant, timeout};
 
 use super::address::AddressRefused;
-use super::call::Call;
-use super::outcome::{DeliveryError, retry_after};
+use super::request::WebhookRequest;
 use super::resolver::{CheckedResolver, Unresolved};
+use super::retry::{DeliveryError, retry_after};
 use super::url::CheckedUrl;
 
 /// The `User-Agent` of every call.
@@ -73,7 +73,11 @@ impl Sender {
     }
 
     /// Sends the call once, within the deadline.
-    pub(super) async fn attempt(&self, url: &CheckedUrl, call: &Call) -> Result<(), DeliveryError> {
+    pub(super) async fn attempt(
+        &self,
+        url: &CheckedUrl,
+        call: &WebhookRequest,
+    ) -> Result<(), DeliveryError> {
         let start = Instant::now();
         let request =
             self.client.post(url.to_url()).headers(call.headers()).body(call.body.clone());

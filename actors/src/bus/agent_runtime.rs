@@ -1,4 +1,5 @@
-//! Agent code as a session runs it, in this process or behind a connection.
+//! [`AgentRuntime`]: trait through which a session calls an agent's handler, in process or over a
+//! connection.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -48,7 +49,7 @@ pub trait AgentRuntime: Send + Sync {
     /// sent in the agent's name, and the message is acknowledged once the answer is recorded. If
     /// the bus refuses the answer, the message goes to [`AgentRuntime::handle`], as does every
     /// message without such an answer. Runs on the bus thread and must take next to no time.
-    fn answer_at_once(&self, _: &Delivery) -> Option<Submission> {
+    fn answer_inline(&self, _: &Delivery) -> Option<Submission> {
         None
     }
 

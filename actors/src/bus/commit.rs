@@ -1,4 +1,4 @@
-//! Commit path: group commit of records, and what follows once they are durable.
+//! Commit path: group commit of records, and their effects once they are durable.
 //!
 //! ```text
 //! Router, Session ──append──▶ CommitBuffer ──Job──▶ journal thread ──▶ CommitEffects
@@ -8,8 +8,9 @@
 //!
 //! - `buffer` collects the records of one turn of the bus thread, so that they share one commit.
 //! - `writer` runs the journal thread: it commits all that waits in one batch.
-//! - `effects` holds what follows: receipts, deliveries and acknowledgements after a commit; their
-//!   reversal and `unavailable` after a failed one. Nothing is visible before it is durable.
+//! - `effects` sends receipts, delivers messages and resolves acknowledgements after a commit.
+//!   After a failed one it reverts the admissions and answers `unavailable`. Nothing is visible
+//!   before it is durable.
 //! - `write_state` publishes whether the journal can be written, for readiness.
 
 pub(crate) mod buffer;

@@ -14,10 +14,12 @@
 //!   to a thousand busy sessions costs a thousand pushes and not one actor message.
 //! - `attempts` runs an agent's code, `pull` serves agents elsewhere. Neither depends on how the
 //!   agent is reached.
-//! - `acknowledge` ends every delivery and states the whole path of an acknowledgement.
+//! - `acknowledge` ends every delivery and states the whole path of an acknowledgement; `lease`
+//!   fails the attempts whose time is over.
 
 mod acknowledge;
 mod attempts;
+mod lease;
 mod pull;
 mod session;
 

@@ -10,12 +10,12 @@
 //! hands the record to the commit buffer; it never waits. It owns the state of admission:
 //! directory, dedup index, task ledger, rate limits, circuits, reserved capacity and dead letters.
 //!
-//! - `admission` is the state that the pipeline reads, and what becomes of refusals;
-//!   `records` builds the records of both outcomes.
+//! - `admission` is the state that the pipeline reads, and records refusals; `records` builds the
+//!   records of accepted and refused messages.
 //! - `sessions` attaches agent code to mailboxes and chooses the mailbox of a delivery.
 //! - `directory` changes the list of agents and `directory_views` reads it.
 //! - `assignments` applies ledger changes and deadlines, `assignment_queries` reads the ledger.
-//! - `dead_letters` and `circuits` keep what was refused for good or is stopped.
+//! - `dead_letters` lists, redelivers and drops dead letters; `circuits` trips and resets circuits.
 //! - `inspection` reads load and inboxes; `restore` rebuilds everything after a restart.
 
 mod admission;

@@ -4,7 +4,7 @@
 //! objective ──▶ plan ──▶ step (PlanTask) ──▶ A2A task
 //! ```
 //!
-//! The policy crate decides what follows from a change; this folder applies it. A change of a task,
+//! The policy crate computes the effects of a change; this folder applies them. A change of a task,
 //! its step, its plan and its objective is one transaction. So a parent never contradicts its
 //! children, not even after a crash.
 //!

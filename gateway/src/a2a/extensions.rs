@@ -101,8 +101,8 @@ impl Extensions {
         if self.show_opt() { reply } else { reply.without_opt() }
     }
 
-    /// Removes from an event what belongs to inactive extensions; `None` if nothing is left.
-    /// || The final event is kept if it has a task, because clients of 0.3 wait for it.
+    /// Removes from an event what belongs to inactive extensions; `None` if nothing is left. The
+    /// final event is kept if it has a task, because clients of 0.3 wait for it.
     pub(super) fn shown<'a>(
         &self,
         event: &'a StreamEvent,

@@ -18,13 +18,16 @@ use uuid::Uuid;
 
 use super::call::secrets;
 use super::extensions::without_progress;
-use a2a_webhooks::{Call, CallEnd, ContentType, Next, NotificationId, Webhooks, next};
+use a2a_webhooks::{
+    ContentType, DeliveryOutcome, NotificationId, RetryDecision, WebhookRequest, Webhooks,
+    after_failure,
+};
 
 /// Calls looked up beyond those in flight.
 const LOOK_AHEAD: usize = 128;
 /// Longest wait between two polls of the outbox without a notification.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// The same while calls are in flight.
+/// Longest wait between two polls of the outbox while calls are in flight.
 const WHILE_CALLING: Duration = Duration::from_secs(1);
 
 /// Delivers push notifications as long as it runs.
@@ -91,26 +94,26 @@ async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: OutboxEntry) {
         return tasks.push_done(due.outbox).await;
     };
     let Err(error) = webhooks.deliver(&call).await else {
-        webhooks.count(CallEnd::Delivered);
+        webhooks.count(DeliveryOutcome::Delivered);
         return tasks.push_done(due.outbox).await;
     };
     let attempt = due.attempts + 1;
     let trace = call.trace.as_ref().map(|trace| display(trace.id()));
     // The last bits of a version 7 UUID are random.
     let random = (Uuid::now_v7().as_u128() & u128::from(u32::MAX)) as u32;
-    match next(attempt, &error, webhooks.settings(), random) {
-        Next::Retry { after } => {
-            webhooks.count(CallEnd::Retried);
+    match after_failure(attempt, &error, webhooks.settings(), random) {
+        RetryDecision::Retry { after } => {
+            webhooks.count(DeliveryOutcome::Retried);
             let at = Utc::now() + after;
             tasks.push_later(due.outbox, attempt, UtcMillis::from(at)).await;
         }
-        Next::GiveUp => {
-            webhooks.count(CallEnd::GivenUp);
-            tracing::warn!(task = %due.task, trace, attempt, %error, "a webhook is not told of an event");
+        RetryDecision::GiveUp => {
+            webhooks.count(DeliveryOutcome::GivenUp);
+            tracing::warn!(task = %due.task, trace, attempt, %error, "webhook delivery dropped after the last attempt");
             tasks.push_done(due.outbox).await;
         }
-        Next::Disable => {
-            webhooks.count(CallEnd::Disabled);
+        RetryDecision::Disable => {
+            webhooks.count(DeliveryOutcome::Disabled);
             tracing::warn!(task = %due.task, trace, %error, "a webhook is gone; it is called no more");
             if let Some(id) = due.config.id.clone() {
                 tasks.drop_push(due.task, id).await;
@@ -121,7 +124,7 @@ async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: OutboxEntry) {
 
 /// The call for an event; `None` when its task is gone, the secrets cannot be sent, or the event is
 /// not visible to the owner of the push config.
-async fn call(tasks: &TaskSystem, due: &OutboxEntry) -> Option<Call> {
+async fn call(tasks: &TaskSystem, due: &OutboxEntry) -> Option<WebhookRequest> {
     let version = if due.config.legacy { Version::V0_3 } else { Version::V1_0 };
     let stored = tasks.get_any(due.task).await.ok()?;
     let trace = Some(stored.trace());
@@ -139,7 +142,7 @@ async fn call(tasks: &TaskSystem, due: &OutboxEntry) -> Option<Call> {
     let (authorization, token) = secrets(&due.config).ok()?;
     // The same for every attempt, so that a receiver can detect repetitions.
     let id = Uuid::from_u128(due.task.as_uuid().as_u128() ^ u128::from(due.outbox));
-    Some(Call {
+    Some(WebhookRequest {
         id: NotificationId(id),
         owner: stored.owner.to_string(),
         url: due.config.url.clone(),

@@ -44,7 +44,7 @@ impl<'a> WaitingCall<'a> {
         self.run_from(Duration::ZERO, call).await
     }
 
-    /// The same, but watches the client only after `grace`.
+    /// Awaits `call`; after `grace`, drops it if the client leaves first.
     pub(crate) async fn run_from<T>(
         &self,
         grace: Duration,

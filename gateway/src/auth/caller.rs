@@ -1,5 +1,5 @@
-//! Extractors of the caller: checks the bearer token of a request. Without any token, every caller
-//! of this machine is let in.
+//! Extractors of the caller: check the bearer token of a request. Without configured tokens,
+//! authentication is off and every local caller is accepted.
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use actix_web::http::header::{
 use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use chrono::{SecondsFormat, Utc};
 
-use super::Failures;
+use super::BadTokenLimiter;
 use super::tokens::{AuthGrant, Principal, TokenCheck, TokenRegistry, UNNAMED_CLIENT};
 use crate::observability::http_metrics::{HttpMetrics, Unauthorized};
 use crate::openapi::known_calls;
@@ -124,7 +124,7 @@ fn only_known_parameters(request: &HttpRequest) -> actix_web::Result<()> {
 }
 
 fn identify(request: &HttpRequest) -> actix_web::Result<BusCaller> {
-    let (principal, grant) = admit(request)?;
+    let (principal, grant) = authenticate(request)?;
     let caller = match principal {
         None => match meant_person(request) {
             true => Caller::Operator { name: LOCAL_PERSON.into(), on_behalf_of: None },
@@ -232,7 +232,7 @@ impl FromRequest for A2aCaller {
     type Future = Ready<Result<Self, Self::Error>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(admit(request).and_then(|(principal, grant)| {
+        ready(authenticate(request).and_then(|(principal, grant)| {
             let name = match &principal {
                 Some(Principal::Agent(name) | Principal::Client(name)) => Ok(name.clone()),
                 Some(Principal::Operator(_)) | None => agent_id(UNNAMED_CLIENT),
@@ -244,13 +244,13 @@ impl FromRequest for A2aCaller {
 
 /// Request extension: the request was authenticated, and for which principal; `None` without
 /// tokens.
-pub(crate) struct Admitted(Option<Principal>);
+pub(crate) struct Authenticated(Option<Principal>);
 
 /// The key for the quota of unread bytes: the authenticated caller, or the address of an
 /// unauthenticated one. `None` without tokens.
 pub(crate) fn counted_as(request: &HttpRequest) -> Option<String> {
-    match request.extensions().get::<Admitted>() {
-        Some(Admitted(principal)) => principal.as_ref().map(Principal::to_string),
+    match request.extensions().get::<Authenticated>() {
+        Some(Authenticated(principal)) => principal.as_ref().map(Principal::to_string),
         None => request.peer_addr().map(|address| format!("address:{}", address.ip())),
     }
 }
@@ -264,27 +264,28 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Whether a request shows an operator's token. Failures are not counted here.
+/// Whether a request shows an operator's token. A bad token is not counted here.
 pub(crate) fn shows_operator(registry: &Arc<TokenRegistry>, headers: &HeaderMap) -> bool {
     let entry = bearer(headers).map(|token| registry.check(Some(token), Utc::now()));
     matches!(entry, Some(TokenCheck::Known(Principal::Operator(_), _)))
 }
 
-/// Authenticates a request: the only place where a token is checked.
-fn admit(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, AuthGrant)> {
+/// Authenticates a request, and records its refusal. All caller extractors use it; the guard uses
+/// [`shows_operator`], which only reserves permits and refuses nothing.
+fn authenticate(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, AuthGrant)> {
     let Some(registry) = request.app_data::<web::Data<TokenRegistry>>() else {
-        let detail = "This server does not know whom to let in.";
+        let detail = "The token registry is not configured.";
         return Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail));
     };
     let token = bearer(request.headers());
     let registry: Arc<TokenRegistry> = Arc::clone(registry);
     match registry.check(token, Utc::now()) {
         TokenCheck::Open(grant) => {
-            request.extensions_mut().insert(Admitted(None));
+            request.extensions_mut().insert(Authenticated(None));
             Ok((None, grant))
         }
         TokenCheck::Known(principal, grant) => {
-            request.extensions_mut().insert(Admitted(Some(principal.clone())));
+            request.extensions_mut().insert(Authenticated(Some(principal.clone())));
             Ok((Some(principal), grant))
         }
         TokenCheck::Missing => {
@@ -298,7 +299,7 @@ fn admit(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, AuthGra
             Err(turned_away(
                 request,
                 Unauthorized::Unknown,
-                "The token is not known. Ask whoever runs the bus for one.",
+                "The token is not known. Ask an operator for one.",
             ))
         }
         TokenCheck::NameTaken(taken) => {
@@ -324,7 +325,7 @@ fn note(request: &HttpRequest, shown: &str) {
 
 /// Rate limits addresses that showed too many bad tokens.
 fn slow_down(request: &HttpRequest) -> actix_web::Result<()> {
-    let failures = request.app_data::<web::Data<Failures>>();
+    let failures = request.app_data::<web::Data<BadTokenLimiter>>();
     let (Some(failures), Some(peer)) = (failures, request.peer_addr()) else { return Ok(()) };
     let Err(wait) = failures.note(peer.ip(), std::time::Instant::now()) else { return Ok(()) };
     let detail = "Too many tokens that are not known came from your address. Wait, and send a good one: that is accepted at any time.";

@@ -1,6 +1,6 @@
 //! Bearer tokens: hashes, principals, and conflicts between their names.
 //!
-//! No HTTP here: `auth/caller.rs` reads the header and words the refusal.
+//! Independent of HTTP: `auth/caller.rs` reads the header and builds the error response.
 
 mod file;
 mod registry;

@@ -175,7 +175,7 @@ pub(crate) async fn reject(
 
 /// Descriptions of the routes above for the OpenAPI document.
 pub(crate) fn operations(schemas: &mut SchemaGenerator) -> Vec<Operation> {
-    let wait = json!({ "type": "string", "pattern": "^[0-9]{1,9}(ms|s|m)?$", "default": "0s" });
+    let wait = json!({ "type": "string", "pattern": "^([0-9]{1,9}|([0-9]{1,9}(ms|s|min|m|h|d|w)){1,3})$", "default": "0s" });
     let settled = |schemas: &mut SchemaGenerator, event: &str| {
         object(&[
             ("messageId", schemas.subschema_for::<MessageId>().into()),

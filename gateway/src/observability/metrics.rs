@@ -24,7 +24,7 @@ use crate::auth::tokens::TokenRegistry;
 use crate::observability::health;
 use crate::observability::http_metrics::{Class, HttpMetrics, Route, Unauthorized};
 use crate::problem::refuse;
-use a2a_webhooks::{CallEnd, Webhooks};
+use a2a_webhooks::{DeliveryOutcome, Webhooks};
 
 /// Deadline of an actor's answer.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -310,7 +310,8 @@ fn about_http(http_metrics: &HttpMetrics, quotas: &Quotas, sessions: usize) -> [
 }
 
 fn about_webhooks(webhooks: &Webhooks) -> Family {
-    let calls = CallEnd::ALL.map(|end| (vec![("outcome", end.as_str())], webhooks.calls(end)));
+    let calls =
+        DeliveryOutcome::ALL.map(|end| (vec![("outcome", end.as_str())], webhooks.calls(end)));
     Family::counters("webhook_calls", "Webhook calls, by outcome", calls)
 }
 

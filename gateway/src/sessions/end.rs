@@ -1,4 +1,5 @@
-//! How a connection ends, and what becomes of the messages in flight.
+//! End of a session connection: sends the close frame, then returns the messages in flight or keeps
+//! the session for a reconnect.
 
 use std::io::ErrorKind;
 use std::time::Duration;

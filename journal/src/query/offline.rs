@@ -15,7 +15,7 @@ use crate::query::disk_reader::DiskReader;
 use crate::record::batch::{Batch, Entry, LogPos};
 use crate::record::chain::Head;
 use crate::record::decode::peek;
-use crate::recovery::scan::{GoodLine, ends_with, scan};
+use crate::recovery::scan::{ValidRecord, ends_with, scan};
 use crate::segment::watermark::promised_end;
 use crate::segment::{FOLDER, wal};
 use crate::segment::{find_segment, list_segments};
@@ -114,7 +114,7 @@ struct SlotBuilder {
 }
 
 impl UnindexedLines<'_> {
-    fn line(&mut self, good: &GoodLine<'_>) -> Result<(), ReadError> {
+    fn line(&mut self, good: &ValidRecord<'_>) -> Result<(), ReadError> {
         let Some((seq, kind)) = peek(good.bytes) else { return Ok(()) };
         let begin = good.end.offset - good.bytes.len() as u64;
         let continues = self.current.as_ref().is_some_and(|current| {

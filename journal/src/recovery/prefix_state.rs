@@ -1,9 +1,9 @@
 //! State before the first record of the segments, for a start without a checkpoint.
 //!
-//! Usually it is empty, or covers only records that retention removed, whose facts a later record
-//! repeats. But with `keep_jsonl = false` the index alone has the closed days, and they are folded
-//! from its blocks. If that fails, the start fails: the bus would lose agents, tasks and messages
-//! silently.
+//! Usually there is none: the segments start at the first record, or a later record repeats the
+//! facts of the records that retention removed. With `keep_jsonl = false` only the index has the
+//! closed days, and their state is replayed from its blocks. If that fails, the start fails;
+//! otherwise the bus would silently lose agents, tasks and messages.
 
 use std::io;
 use std::path::Path;

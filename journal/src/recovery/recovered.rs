@@ -78,7 +78,7 @@ pub struct RecoveryReport {
     /// Records read after the last checkpoint.
     pub lines_replayed: u64,
     /// Bytes that only the WAL had, written back into segments.
-    pub bytes_brought_back: u64,
+    pub wal_bytes_restored: u64,
     /// Bytes of an unfinished write, cut off the end of the log.
     pub torn_bytes: u64,
     /// The file with those bytes; `None` if there were none.
@@ -86,7 +86,7 @@ pub struct RecoveryReport {
     /// Durable bytes that are missing at the end of the log.
     pub lost_bytes: u64,
     /// Batches of the WAL that do not fit into the log.
-    pub batches_left_out: u64,
+    pub wal_batches_unmatched: u64,
     /// The WAL files with those batches, under their new names.
     pub wal_kept: Vec<PathBuf>,
     /// Damaged lines in the middle of the log, which stay unchanged.
@@ -107,8 +107,8 @@ impl fmt::Display for RecoveryReport {
         if self.lines_indexed > 0 {
             write!(f, ", gave {} of them to the index", self.lines_indexed)?;
         }
-        if self.bytes_brought_back > 0 {
-            let bytes = self.bytes_brought_back;
+        if self.wal_bytes_restored > 0 {
+            let bytes = self.wal_bytes_restored;
             write!(f, ", put {bytes} bytes into it that were written ahead")?;
         }
         if let Some(path) = &self.torn_file {
@@ -126,8 +126,8 @@ impl fmt::Display for RecoveryReport {
                 ", missed {bytes} bytes at its end that were durable: something cut the log"
             )?;
         }
-        if self.batches_left_out > 0 {
-            let (count, files) = (self.batches_left_out, &self.wal_kept);
+        if self.wal_batches_unmatched > 0 {
+            let (count, files) = (self.wal_batches_unmatched, &self.wal_kept);
             let files: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
             let files = files.join(", ");
             write!(f, ", left out {count} batches that were written ahead (kept in {files})")?;

@@ -16,7 +16,7 @@ use crate::segment::{Segment, find_segment, list_segments};
 const MAX_LINE: u64 = 64 << 20;
 
 /// A valid record.
-pub(crate) struct GoodLine<'a> {
+pub(crate) struct ValidRecord<'a> {
     /// With its newline.
     pub bytes: &'a [u8],
     pub decoded: Decoded<'a>,
@@ -61,7 +61,7 @@ pub(crate) fn scan<E: From<io::Error>>(
     dir: &Path,
     start: Start,
     promised: Option<LogPos>,
-    mut good: impl FnMut(&GoodLine<'_>) -> Result<(), E>,
+    mut good: impl FnMut(&ValidRecord<'_>) -> Result<(), E>,
 ) -> Result<Scanned, E> {
     let mut scan = Scan {
         expected: start.map(|(head, _)| head.hash),
@@ -121,7 +121,7 @@ impl Scan {
         &mut self,
         file: &Segment,
         from: u64,
-        good: &mut impl FnMut(&GoodLine<'_>) -> Result<(), E>,
+        good: &mut impl FnMut(&ValidRecord<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let path = &file.path;
         let mut reader = file.read_from(from)?;
@@ -194,7 +194,7 @@ impl Scan {
         bytes: &[u8],
         end: LogPos,
         must_follow: bool,
-        good: &mut impl FnMut(&GoodLine<'_>) -> Result<(), E>,
+        good: &mut impl FnMut(&ValidRecord<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
         let Some(line) = bytes.strip_suffix(b"\n") else { return Ok(false) };
         let Some(seal) = check_seal(line) else { return Ok(false) };
@@ -213,7 +213,7 @@ impl Scan {
         self.expected = Some(seal.hash);
         self.found.head = Some((Head { seq, hash: seal.hash }, end));
         self.found.lines += 1;
-        good(&GoodLine { bytes, decoded, end })?;
+        good(&ValidRecord { bytes, decoded, end })?;
         Ok(true)
     }
 }

@@ -1,6 +1,6 @@
 //! Splits a stream into lines without copying them.
 //!
-//! Verifying a log must cost little beside the hashing.
+//! Splitting must cost little compared with the hashing, which bounds the speed of verification.
 
 use std::io::{self, Read};
 

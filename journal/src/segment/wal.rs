@@ -4,7 +4,8 @@
 //! Syncing a growing file is slow, because its size and the location of its new blocks must reach
 //! the disk as well. A busy journal therefore writes each batch twice: to the segment, whose pages
 //! may stay in the page cache for a while, and to a preallocated WAL file that is overwritten again
-//! and again and costs one write and one flush to sync. Receipts rest on the WAL file.
+//! and again and costs one write and one flush to sync. A receipt is sent only after the sync of
+//! the WAL file, or of the segment where the WAL is not used.
 //!
 //! # On-disk layout
 //! ```text

@@ -37,7 +37,7 @@ const SLOTS: u64 = 2;
 
 /// The end of the durable batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Promised {
+pub(crate) struct DurableEnd {
     /// Position before which no byte may be cut off.
     pub end: LogPos,
     /// End of the last valid record: equal to `end`, unless the bytes behind it are damaged.
@@ -51,7 +51,7 @@ pub(crate) struct Promised {
 struct WatermarkSlot {
     count: u64,
     wal_in_use: bool,
-    promised: Promised,
+    promised: DurableEnd,
 }
 
 impl WatermarkSlot {
@@ -82,7 +82,7 @@ impl WatermarkSlot {
         let (line, hash) = field.split_first_chunk()?;
         let (end, line) = (read_pos(end)?, read_pos(line)?);
         let hash = Hash::from_bytes(hash.try_into().ok()?);
-        let promised = Promised { end, line, hash };
+        let promised = DurableEnd { end, line, hash };
         Some(Self { count: u64::from_be_bytes(*count), wal_in_use: *wal_in_use != 0, promised })
     }
 }
@@ -103,7 +103,7 @@ pub(crate) fn promised_end(dir: &Path, data: &Path) -> io::Result<Option<LogPos>
     let slots = bytes.chunks(usize::try_from(SLOT_BYTES).unwrap_or(BYTES));
     let found: Vec<WatermarkSlot> = slots.filter_map(WatermarkSlot::read).collect();
     let fits = |slot: &WatermarkSlot| {
-        let Promised { line, hash, .. } = slot.promised;
+        let DurableEnd { line, hash, .. } = slot.promised;
         ends_with(dir, Head { seq: 0, hash }, line)
     };
     // If the newest record is damaged, the older slot still proves that this is its log.
@@ -134,7 +134,7 @@ impl Watermark {
 
     /// Initialises it for an opened log; `None` for an empty log. [`Watermark::sync`] makes it
     /// durable: until the next batch the older slot is as good, as recovery left nothing torn.
-    pub fn begin(&mut self, promised: Option<Promised>) -> io::Result<()> {
+    pub fn begin(&mut self, promised: Option<DurableEnd>) -> io::Result<()> {
         let Some(promised) = promised else { return self.remove() };
         // Both slots: the other may belong to a log that no longer exists.
         self.write_end(promised, false)?;
@@ -145,7 +145,7 @@ impl Watermark {
     ///
     /// # Errors
     /// When neither writing nor removing the file was possible: it is wrong now.
-    pub fn write_end(&mut self, promised: Promised, wal_in_use: bool) -> io::Result<()> {
+    pub fn write_end(&mut self, promised: DurableEnd, wal_in_use: bool) -> io::Result<()> {
         if self.is_off {
             return Ok(());
         }
@@ -232,7 +232,7 @@ mod tests {
         let day = NaiveDate::from_ymd_opt(2026, 2, 21).unwrap();
         let at = |offset| LogPos { day, offset };
         let hash = Hash::from_bytes([7; 32]);
-        let promised = Promised { end: at(900), line: at(700), hash };
+        let promised = DurableEnd { end: at(900), line: at(700), hash };
         for wal_in_use in [false, true] {
             let slot = WatermarkSlot { count: 3, wal_in_use, promised };
             let bytes = slot.encode();

@@ -13,7 +13,7 @@ use crate::record::batch::LogPos;
 use crate::record::chain::Hash;
 use crate::segment::compress::decompress;
 use crate::segment::wal::{self, WalConfig, WalError, WalState};
-use crate::segment::watermark::{Promised, Watermark};
+use crate::segment::watermark::{DurableEnd, Watermark};
 use crate::segment::{Segment, list_segments, plain_path};
 use crate::{CommitError, Disk, LogFile, Parts};
 
@@ -77,11 +77,11 @@ impl SegmentWriter {
     }
 
     /// The end of the durable batches.
-    fn promised(&self) -> Option<Promised> {
+    fn promised(&self) -> Option<DurableEnd> {
         let current = self.current.as_ref()?;
         let (line, hash) = self.last?;
         let end = LogPos { day: current.day, offset: current.len };
-        Some(Promised { end, line, hash })
+        Some(DurableEnd { end, line, hash })
     }
 
     /// Moves the watermark to the end of the segment, which was synced.
@@ -191,7 +191,7 @@ impl SegmentWriter {
             Err(WalError::Segment(error)) => return Err(error),
             Err(WalError::File(error)) => error,
         };
-        tracing::warn!(%error, "nothing is written ahead any more; commits take longer");
+        tracing::warn!(%error, "WAL disabled after a write error; commits take longer");
         let synced = wal.wait_for_sync().and_then(|()| current.file.sync());
         if synced.is_err() {
             wal.invalidate_last();

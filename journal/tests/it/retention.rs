@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use a2a_journal::{
     Commit, Disk, EventRecord, Fact, Journal, LogFile, MessageRecord, Options, Query, RealDisk,
-    Record, Recovered, RemovedForm, Retained, Retention, rebuild_log, verify_journal, verify_log,
+    Record, Recovered, RemovedForm, Retention, RetentionPlan, rebuild_log, verify_journal,
+    verify_log,
 };
 use a2a_protocol::Event;
 use chrono::{DateTime, Utc};
@@ -113,7 +114,7 @@ pub fn check_known(recovered: &Recovered, days: u64) {
 fn closed_days_are_compressed_and_read_as_before() {
     let dir = tempfile::tempdir().unwrap();
     let mut journal = filled(dir.path(), 4, Retention::default());
-    assert_eq!(journal.retain(on(3)).unwrap(), Retained::default());
+    assert_eq!(journal.retain(on(3)).unwrap(), RetentionPlan::default());
     let packed: Vec<String> = (21..24).map(|n| format!("2026-02-{n}.jsonl.zst")).collect();
     assert_eq!(names(dir.path())[..3], packed);
     assert_eq!(names(dir.path())[3], "2026-02-24.jsonl");
@@ -153,7 +154,7 @@ fn old_days_are_removed_and_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let mut journal = filled(dir.path(), 5, by_age(2));
     let head = journal.reader().head();
-    let Retained { removed, held_by } = journal.retain(on(4)).unwrap();
+    let RetentionPlan { removed, held_by } = journal.retain(on(4)).unwrap();
     assert_eq!((removed.len(), held_by), (1, None));
     assert_eq!((removed[0].what, removed[0].lines), (RemovedForm::Records, 2 * LINES_A_DAY));
     assert_eq!((removed[0].first, removed[0].last), (1, 2 * LINES_A_DAY));
@@ -173,7 +174,7 @@ fn old_days_are_removed_and_recorded() {
     assert!(journal.reader().find(&id(5)).unwrap().is_empty());
     assert!(journal.reader().get(5).unwrap().is_none());
     // A second run has nothing to do.
-    assert_eq!(journal.retain(on(4)).unwrap(), Retained::default());
+    assert_eq!(journal.retain(on(4)).unwrap(), RetentionPlan::default());
     journal.close().unwrap();
     drop(journal);
     assert_eq!(verify_journal(dir.path(), &[]).unwrap().from, 81);
@@ -198,7 +199,7 @@ fn size_is_limited_too_and_today_always_stays() {
     let dir = tempfile::tempdir().unwrap();
     let limit = |bytes| Retention { max_bytes: Some(bytes), ..Retention::default() };
     let mut journal = filled(dir.path(), 6, limit(u64::MAX));
-    assert_eq!(journal.retain(on(5)).unwrap(), Retained::default());
+    assert_eq!(journal.retain(on(5)).unwrap(), RetentionPlan::default());
     drop(journal);
     let mut left = 6;
     for bytes in [30_000, 20_000, 0] {

@@ -104,7 +104,7 @@ fn bytes_lost_by_the_segment_are_replayed() {
     for cut in [1, 200, 3_000] {
         let down = rig.after_power_cut(|bytes| bytes.truncate(bytes.len() - cut));
         let report = has_all(down.path(), last).report;
-        assert!(report.bytes_brought_back as usize >= cut, "{cut}: {report:?}");
+        assert!(report.wal_bytes_restored as usize >= cut, "{cut}: {report:?}");
         assert_eq!(report.torn_bytes, 0);
     }
     for lost in [1, 500, 3_000] {
@@ -112,11 +112,11 @@ fn bytes_lost_by_the_segment_are_replayed() {
             let from = bytes.len() - lost;
             bytes[from..].fill(0);
         });
-        assert!(has_all(down.path(), last).report.bytes_brought_back as usize >= lost);
+        assert!(has_all(down.path(), last).report.wal_bytes_restored as usize >= lost);
     }
     let down = rig.after_power_cut(|_| {});
     assert_eq!(
-        has_all(down.path(), last).report.bytes_brought_back,
+        has_all(down.path(), last).report.wal_bytes_restored,
         0,
         "a process that was killed"
     );
@@ -175,7 +175,7 @@ fn wal_of_another_log_changes_nothing() {
     let other_log = fs::read(&log_files(other.dir.path())[0]).unwrap();
     let down = rig.after_power_cut(|bytes| other_log.clone_into(bytes));
     let recovered = reopen(down.path());
-    assert_eq!(recovered.report.bytes_brought_back, 0);
+    assert_eq!(recovered.report.wal_bytes_restored, 0);
     assert_eq!(pending(&recovered), ["1 ann 0", "2 ann 0", "3 ann 0"]);
     assert_eq!(fs::read(&log_files(down.path())[0]).unwrap(), other_log);
 }
@@ -194,14 +194,14 @@ fn wal_of_a_diverged_log_changes_nothing() {
     other.journal.close().unwrap();
     let other_log = fs::read(&log_files(other.dir.path())[0]).unwrap();
     let down = rig.after_power_cut(|bytes| other_log.clone_into(bytes));
-    assert_eq!(reopen(down.path()).report.bytes_brought_back, 0);
+    assert_eq!(reopen(down.path()).report.wal_bytes_restored, 0);
     assert_eq!(fs::read(&log_files(down.path())[0]).unwrap(), other_log);
 }
 
 /// Opens the journal; returns the kept WAL files.
 fn kept(dir: &Path) -> Vec<PathBuf> {
     let report = reopen(dir).report;
-    assert!(report.batches_left_out > 0, "{report:?}");
+    assert!(report.wal_batches_unmatched > 0, "{report:?}");
     assert!(!wal_file(dir, 0).exists() && !wal_file(dir, 1).exists());
     for path in &report.wal_kept {
         assert!(report.to_string().contains(&path.display().to_string()), "{report}");
@@ -269,7 +269,7 @@ fn wal_of_a_day_without_a_segment_is_kept_unless_compressed() {
         fs::write(file.with_extension("jsonl.zst"), packed).unwrap();
     });
     let report = reopen(packed.path()).report;
-    assert_eq!((report.batches_left_out, report.wal_kept.len()), (0, 0));
+    assert_eq!((report.wal_batches_unmatched, report.wal_kept.len()), (0, 0));
     assert!(!wal_file(packed.path(), 0).exists());
     // A compressed segment without its end counts as missing.
     let short = down(&|file| {
@@ -295,7 +295,7 @@ fn wal_of_a_day_in_the_index_alone_is_not_kept() {
         fs::copy(wal_file(down.path(), n), wal_file(rig.dir.path(), n)).unwrap();
     }
     let report = reopen(rig.dir.path()).report;
-    assert_eq!((report.batches_left_out, report.wal_kept.len()), (0, 0));
+    assert_eq!((report.wal_batches_unmatched, report.wal_kept.len()), (0, 0));
     assert!(!wal_file(rig.dir.path(), 0).exists());
 }
 
@@ -305,7 +305,7 @@ fn clean_stop_removes_the_wal() {
     rig.commit(3);
     rig.journal.close().unwrap();
     assert!(!wal_file(rig.dir.path(), 0).exists() && !wal_file(rig.dir.path(), 1).exists());
-    assert_eq!(has_all(rig.dir.path(), rig.next - 1).report.bytes_brought_back, 0);
+    assert_eq!(has_all(rig.dir.path(), rig.next - 1).report.wal_bytes_restored, 0);
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn wal_files_with_old_names_are_replayed_and_removed() {
         a2a_journal::bytes_missing_in_log(&down.path().join("a2a-log"), &down.path().join("data"));
     assert!(offline.unwrap() >= 3_000, "a backup counts them too");
     let report = has_all(down.path(), rig.next - 1).report;
-    assert!(report.bytes_brought_back >= 3_000, "{report:?}");
+    assert!(report.wal_bytes_restored >= 3_000, "{report:?}");
     assert!(wal_names(down.path()).is_empty(), "{:?}", wal_names(down.path()));
 }
 
@@ -435,7 +435,7 @@ fn wal_files_of_two_versions_are_both_replayed() {
     bytes[len - 100..len].fill(0);
     fs::write(&file, bytes).unwrap();
     let report = has_all(down.path(), rig.next - 1).report;
-    assert_eq!(report.batches_left_out, 0);
+    assert_eq!(report.wal_batches_unmatched, 0);
     assert!(wal_names(down.path()).is_empty(), "{:?}", wal_names(down.path()));
 }
 

@@ -104,7 +104,7 @@ impl Rig {
         verify_log(self.dir.path(), &[]).unwrap();
         let report = &recovered.report;
         assert_eq!((report.unreadable_lines, report.broken_links, report.lost_bytes), (0, 0, 0));
-        assert_eq!((report.batches_left_out, report.lost_messages), (0, 0));
+        assert_eq!((report.wal_batches_unmatched, report.lost_messages), (0, 0));
     }
 
     /// Reboots: only what is on the disk survives.
@@ -131,12 +131,12 @@ fn records_with_failed_writeback_are_replayed_without_a_reboot() {
         rig.commit(10);
         let file = fs::metadata(&log_files(rig.dir.path())[0]).unwrap().ino();
         let report = rig.reopen().report;
-        assert!(report.bytes_brought_back > 10_000, "{report:?}");
+        assert!(report.wal_bytes_restored > 10_000, "{report:?}");
         let is_same = fs::metadata(&log_files(rig.dir.path())[0]).unwrap().ino() == file;
         assert_eq!(is_same, heals, "in place where that helps, a new file otherwise");
         assert!(!wal_file(rig.dir.path(), 0).exists() && !wal_file(rig.dir.path(), 1).exists());
         rig.reboot();
-        assert_eq!(rig.reopen().report.bytes_brought_back, 0);
+        assert_eq!(rig.reopen().report.wal_bytes_restored, 0);
     }
 }
 
@@ -145,7 +145,7 @@ fn replay_without_missing_records_writes_nothing() {
     let mut rig = Rig::with_wal();
     rig.commit(40);
     let file = fs::metadata(&log_files(rig.dir.path())[0]).unwrap().ino();
-    assert_eq!(rig.reopen().report.bytes_brought_back, 0, "what was dirty is written back first");
+    assert_eq!(rig.reopen().report.wal_bytes_restored, 0, "what was dirty is written back first");
     assert_eq!(fs::metadata(&log_files(rig.dir.path())[0]).unwrap().ino(), file);
     rig.reboot();
     rig.reopen();
@@ -196,7 +196,7 @@ fn close_after_a_failed_writeback_keeps_the_wal() {
     rig.journal.as_mut().unwrap().close().unwrap();
     assert!(wal_file(rig.dir.path(), 0).exists());
     rig.reboot();
-    assert!(rig.reopen().report.bytes_brought_back > 0);
+    assert!(rig.reopen().report.wal_bytes_restored > 0);
 }
 
 #[test]

@@ -257,7 +257,7 @@ pub struct NarrowedRules<'a> {
 }
 
 impl<'a> NarrowedRules<'a> {
-    /// The same as [`AccessRules::decide`] for this recipient.
+    /// Decides for this recipient, like [`AccessRules::decide`].
     #[must_use]
     pub fn decide(&self, to: Party<'_>) -> Decision<'a> {
         decision(self.rules.iter().copied().find(|rule| rule.reaches(to, self.from)))

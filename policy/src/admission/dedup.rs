@@ -93,7 +93,7 @@ impl Fingerprints {
         Self::with_payload(message, &serde_json::to_vec(&message.body).unwrap_or_default())
     }
 
-    /// The same for a message that is already serialised, with [`Envelope::to_json`].
+    /// Hashes a message that is already serialised, with [`Envelope::to_json`].
     #[must_use]
     pub fn of_json(message: &Envelope, json: &[u8]) -> Self {
         match Envelope::payload_of(json) {

@@ -1,9 +1,9 @@
 //! The name table: agents, A2A clients and operators share one namespace, compared without regard
 //! to case.
 //!
-//! Messages are routed by name. A client that had the name of an agent would receive the agent's
-//! messages, and `Tim` beside `tim` would be taken for the same. [`Names::check`] is the only rule;
-//! the directory, the token table and `token create` ask it.
+//! Messages are routed by name: a client with the name of an agent would receive the agent's
+//! messages, and people would confuse `Tim` with `tim`. The directory, the token registry and
+//! `token create` all call [`Names::check`].
 
 use std::collections::HashMap;
 use std::fmt;

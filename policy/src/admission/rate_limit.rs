@@ -61,7 +61,7 @@ impl Default for RateSettings {
 impl RateSettings {
     /// Limits too high to be reached.
     #[must_use]
-    pub fn far_away() -> Self {
+    pub fn unlimited() -> Self {
         let far = NonZeroU32::MAX;
         Self {
             per_agent_per_minute: far,

@@ -14,7 +14,7 @@ use crate::admission::rate_limit::Limiter;
 
 /// Refusals of one sender and outcome that are logged in full at once; ten a second after that.
 const BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
-/// The same for all senders together, because sender names can be invented.
+/// Limit of [`BURST`] for all senders together, because sender names can be invented.
 const BURST_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(9_999);
 const A_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
 const A_SECOND_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
@@ -24,7 +24,7 @@ const WITHOUT_TOKEN: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
 /// Kilobytes of refusals of one sender that are logged at once, whatever the outcome.
 const KB_BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(4_095);
 const KB_A_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(31);
-/// The same for all senders together.
+/// Limit of [`KB_BURST`] for all senders together.
 const KB_BURST_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(32_767);
 const KB_A_SECOND_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(255);
 /// The number of senders with a counter of their own.

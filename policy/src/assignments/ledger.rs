@@ -212,12 +212,12 @@ impl Ledger {
         if let Some(by) = by.filter(|by| task.requester != **by) {
             let (id, agent) = (*id, task.requester.clone());
             return Err(if task.concerns(by) {
-                LedgerRefusal::NotYours { task: id, agent, what: "call this task off" }
+                LedgerRefusal::NotYours { task: id, agent, what: "cancel this task" }
             } else {
                 LedgerRefusal::UnknownTask { task: id }
             });
         }
-        let illegal = || LedgerRefusal::illegal(task, "it cannot be called off");
+        let illegal = || LedgerRefusal::illegal(task, "it cannot be cancelled");
         let mut change = self.transition(task, Transition::Cancel, now).ok_or_else(illegal)?;
         change.task.reason = Some(clip(reason));
         Ok(change)

@@ -6,9 +6,9 @@
 //! its path as often as `rounds` allows.
 //!
 //! Ledger progress resets counters. A message that ends a task resets the whole conversation. A
-//! message that only changes a task's state is free: it has no path, is no turn, and resets the
-//! path between the two agents, but not the path of the request itself. Otherwise a ring that
-//! accepts each task before it delegates it would never be stopped.
+//! message that only changes a task's state is exempt: it has no path and does not count as a turn.
+//! It resets the path between the two agents, but not the path of the request itself. Otherwise a
+//! ring that accepts each task before it delegates it would never be stopped.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -97,7 +97,7 @@ impl Conversation {
         !self.ended && self.received_at(agent) == 0
     }
 
-    pub(super) fn finding(
+    pub(super) fn detect_loop(
         &self,
         input: &BreakerInput<'_>,
         settings: &BreakerSettings,

@@ -81,7 +81,7 @@ impl ConversationTable {
     }
 
     /// The loop that this message closes, if any.
-    pub(super) fn finding(
+    pub(super) fn detect_loop(
         &self,
         input: &BreakerInput<'_>,
         settings: &BreakerSettings,
@@ -89,8 +89,8 @@ impl ConversationTable {
     ) -> Option<Finding> {
         match self.entries.peek(&input.correlation)? {
             conversation if conversation.is_idle(settings.window, now) => None,
-            ConversationState::First(first) => first.expand(settings).finding(input, settings),
-            ConversationState::Tracked(conversation) => conversation.finding(input, settings),
+            ConversationState::First(first) => first.expand(settings).detect_loop(input, settings),
+            ConversationState::Tracked(conversation) => conversation.detect_loop(input, settings),
         }
     }
 

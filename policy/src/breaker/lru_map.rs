@@ -1,7 +1,7 @@
 //! LRU map with a limit.
 //!
-//! Its keys come from senders, so it must be bounded. It allocates as it grows: a bus with ten
-//! conversations does not pay for a hundred thousand.
+//! Its keys come from senders, so it must be bounded. It allocates as it grows, so that a small bus
+//! needs little memory.
 
 use std::borrow::Borrow;
 use std::hash::Hash;

@@ -112,7 +112,7 @@ impl Pairs {
     ///
     /// Only a message that `opens` a conversation can close a loop here: within a conversation, the
     /// path of that conversation is more precise.
-    pub(super) fn finding(
+    pub(super) fn detect_loop(
         &self,
         input: &BreakerInput<'_>,
         opens: impl FnOnce() -> bool,

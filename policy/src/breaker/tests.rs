@@ -52,7 +52,7 @@ impl BreakerHarness {
             return None;
         };
         if trips {
-            self.breaker.open(circuit.clone());
+            self.breaker.trip(circuit.clone());
         }
         Some(circuit)
     }

@@ -280,7 +280,7 @@ impl<T> Inbox<T> {
     }
 
     /// The messages in flight whose lease has expired.
-    pub fn overdue(&mut self, now: Duration) -> Vec<DeliveryKey> {
+    pub fn expired_leases(&mut self, now: Duration) -> Vec<DeliveryKey> {
         if self.first_lease.is_none_or(|first| first > now) {
             return Vec::new();
         }

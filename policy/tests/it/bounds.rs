@@ -45,7 +45,7 @@ fn storm_trips_probes_trips_longer_and_resumes_with_progress() {
     // A restart: the stored circuit is restored on a bus whose uptime starts at 0.
     let mut restarted = World::new();
     let kept = serde_json::to_string(world.breaker.get(&second.key).unwrap()).unwrap();
-    restarted.breaker.open(serde_json::from_str(&kept).unwrap());
+    restarted.breaker.trip(serde_json::from_str(&kept).unwrap());
     restarted.ms = world.ms + 59_999;
     assert!(restarted.send(&chat(0)).is_err());
     restarted.ms += 1;
@@ -146,7 +146,7 @@ proptest! {
                 }
             };
             match trips {
-                Some(circuit) => drop(breaker.open(circuit)),
+                Some(circuit) => drop(breaker.trip(circuit)),
                 None => drop(breaker.accept(&input, now)),
             }
             prop_assert!(breaker.circuits().count() <= max_circuits.max(1));

@@ -116,7 +116,7 @@ impl World {
             BreakerDecision::Pass => {}
             BreakerDecision::Refused(circuit) => return Err(circuit.clone()),
             BreakerDecision::Trips(circuit) => {
-                self.breaker.open(circuit.clone());
+                self.breaker.trip(circuit.clone());
                 return Err(circuit);
             }
         }

@@ -56,7 +56,7 @@ impl Timestamp {
         "|(23:59:60(\\.[0-9]+)?([Zz]|[+-]00:00)))$",
     );
 
-    /// The same for timestamps of extensions, whose schemas allow any RFC 3339.
+    /// Pattern for timestamps of extensions, whose schemas allow any RFC 3339.
     pub(crate) const ANY_PATTERN: &'static str = concat!(
         "^([0-9]{4}-(((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01]))|((0[469]|11)-(0[1-9]|[12][0-9]|30))|(02-(0[1-9]|1[0-9]|2[0-8])))",
         "|([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)",

@@ -156,7 +156,7 @@ fn tidy(schema: &mut Schema) {
     append_meanings(schema);
 }
 
-/// The same for responses, in which only optional fields are never `null`.
+/// Adjusts each schema object of a response, in which only optional fields are never `null`.
 fn tidy_answer(schema: &mut Schema) {
     append_meanings(schema);
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();

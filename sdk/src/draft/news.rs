@@ -131,7 +131,7 @@ impl Announcement {
         }
     }
 
-    /// What it asks of its recipients.
+    /// Sets the urgency; [`Urgency::Fyi`] (information only) by default.
     #[must_use]
     pub fn urgency(mut self, urgency: Urgency) -> Self {
         self.urgency = urgency;

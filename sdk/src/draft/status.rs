@@ -10,8 +10,8 @@ use super::{Addressee, BuildError, MessageHeader, When, draft};
 /// Status of a task, or of the sender's work in general, sent with
 /// [`Agent::send_status_update`](crate::Agent::send_status_update).
 ///
-/// Sent to a delivery it concerns the delivery's task; sent to an agent by id it is a general
-/// status, unless [`for_task`](Self::for_task) sets one.
+/// As a reply to a delivery it concerns that delivery's task. Addressed to an agent id it is a
+/// general status, unless [`for_task`](Self::for_task) sets a task.
 ///
 /// ```
 /// use a2a_sdk::StatusReport;

@@ -184,7 +184,7 @@ impl TaskAnswer {
         Self::new(Action::Failed, Some(reason.into()))
     }
 
-    /// Blocks on something that the sender cannot provide.
+    /// Reports the task as blocked: it waits for something that the sender cannot provide.
     #[must_use]
     pub fn blocked(reason: impl Into<String>) -> Self {
         Self::new(Action::Blocked, Some(reason.into()))

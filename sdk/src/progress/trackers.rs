@@ -82,7 +82,7 @@ impl Trackers {
         let newest = self.newest.as_deref();
         let Some(tracker) = self.all.iter().find(|tracker| Some(tracker.id.as_str()) == newest)
         else {
-            return "TaskHandle goes on".to_owned();
+            return "Work continues".to_owned();
         };
         let output = tracker.message.as_deref().filter(|message| !message.trim().is_empty());
         let far = match (tracker.progress, tracker.total) {
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn words_for_those_who_read_only_text() {
         let mut trackers = Trackers::default();
-        assert_eq!(trackers.in_words(), "TaskHandle goes on");
+        assert_eq!(trackers.in_words(), "Work continues");
         trackers.update("a", 1.0, Some(4.0), String::new(), at(0));
         assert_eq!(trackers.in_words(), "a: 1 of 4");
         trackers.update("b", 2.5, None, " ".into(), at(0));

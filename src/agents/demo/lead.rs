@@ -47,7 +47,7 @@ async fn hand_on(me: &Agent, delivery: &Delivery, text: &str) -> Result<(), Send
         done = work.result() => done,
         () = delivery.cancelled() => {
             // An error means that the worker has finished first, which needs no handling.
-            let _ = work.cancel("the lead's own task was called off").await;
+            let _ = work.cancel("the lead's own task was cancelled").await;
             return Ok(());
         }
     };

@@ -130,7 +130,7 @@ pub(super) fn worktree(branch: &str) -> String {
     format!("worktrees/{}", branch.replace('/', "-"))
 }
 
-/// AckHandle number of a branch, such as `DEMO-3`.
+/// Ticket number of a branch, such as `DEMO-3`.
 pub(super) fn ticket(branch: &str) -> String {
     branch.split('/').next().unwrap_or(branch).to_uppercase()
 }

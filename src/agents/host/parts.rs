@@ -39,7 +39,7 @@ pub(in crate::agents) fn one_line(text: &str, longest: usize) -> String {
     line
 }
 
-/// Whether a character changes the writing direction of what follows.
+/// Whether a character changes the writing direction of the text after it.
 fn turns_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

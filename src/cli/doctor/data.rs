@@ -195,7 +195,7 @@ pub(super) fn waiting(state: &Path) -> Option<Finding> {
             format!(
                 "of {total} tasks that wait for their callers, at least {old} do so for over an hour"
             ),
-            "answer them, or call them off: tasks in input-required wait until somebody does",
+            "answer or cancel them: tasks in input-required wait until they are answered or expire",
         ),
     })
 }

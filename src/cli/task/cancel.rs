@@ -21,7 +21,7 @@ pub(super) fn run(
     }
     let answer = cancel(&server, named, &found, reason)?;
     format::document(global.format, answer.get(), |out| {
-        writeln!(out, "task {} is called off", named.task)?;
+        writeln!(out, "task {} is cancelled", named.task)?;
         Ok(writeln!(out, "\nnext: openclaw-a2a log --task {}", named.task)?)
     })?;
     Ok(Answer::Yes)

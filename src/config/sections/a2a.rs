@@ -28,7 +28,7 @@ pub(in crate::config) struct TaskValues {
     /// Tasks that may wait in one conversation with one agent
     #[schemars(extend("x-reload" = true))]
     queue_per_context: Option<NonZeroUsize>,
-    /// What becomes of a task that was being worked on when the server stopped: "resume" or "fail"
+    /// How a task that was at work when the server stopped continues: "resume" or "fail"
     after_restart: Option<After>,
 }
 

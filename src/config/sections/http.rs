@@ -72,7 +72,7 @@ pub(in crate::config) struct HttpValues {
     max_waiting_per_caller: Option<NonZeroUsize>,
     /// Answers that their callers have not taken yet
     max_unread_mib: Option<NonZeroUsize>,
-    /// The same of one caller
+    /// Answers of one caller that it has not taken yet
     max_unread_mib_per_caller: Option<NonZeroUsize>,
     /// How long the head of a request may take
     head_seconds: Option<f64>,

@@ -131,8 +131,8 @@ impl Delivery {
         let ms = |ms: Option<u64>, default| ms.map_or(default, Duration::from_millis);
         RetryPolicy {
             attempts: self.attempts.map_or(defaults.attempts, NonZeroU32::get),
-            first_pause: ms(self.first_pause_ms, defaults.first_pause),
-            longest_pause: ms(self.longest_pause_ms, defaults.longest_pause),
+            initial_backoff: ms(self.first_pause_ms, defaults.initial_backoff),
+            max_backoff: ms(self.longest_pause_ms, defaults.max_backoff),
         }
     }
 
@@ -150,8 +150,8 @@ impl Delivery {
         let ms = |span: Duration| u64::try_from(span.as_millis()).ok();
         Self {
             attempts: NonZeroU32::new(retry.attempts),
-            first_pause_ms: ms(retry.first_pause),
-            longest_pause_ms: ms(retry.longest_pause),
+            first_pause_ms: ms(retry.initial_backoff),
+            longest_pause_ms: ms(retry.max_backoff),
             lease_seconds: Some(self.lease(&defaults).as_secs()),
             handler_deadline_seconds: Some(self.handler_deadline(&defaults).as_secs()),
         }

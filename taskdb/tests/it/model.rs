@@ -1,8 +1,8 @@
 //! Random writes in batches to a file and one by one to a database in memory: outcomes and state
 //! must be equal.
 //!
-//! A batch shares a transaction, savepoints and the row cache between its writes; a single write
-//! has none of that to rely on.
+//! It checks what batches add: shared transactions, savepoints, reopening. Both sides run the same
+//! SQL and row cache, whose results the conformance suite checks against written-out values.
 
 use a2a_protocol::opt::{ObjectiveStatus, PlanStatus, PlanTaskStatus};
 use a2a_protocol::task::{Role, TaskState};

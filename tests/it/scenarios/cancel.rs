@@ -41,7 +41,7 @@ async fn patient(output: UnboundedSender<&'static str>, me: Agent, delivery: Del
     assert!(delivery.is_cancelled());
     let late = me.complete(&delivery, "Done all the same").await.unwrap_err();
     assert_eq!(late.outcome(), Some(Outcome::IllegalTransition));
-    output.send("called off").unwrap();
+    output.send("cancelled").unwrap();
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn agent_at_work_is_notified_and_its_answer_is_refused() {
     let mut work = roman.request_task("tony", small_task()).await.unwrap();
     assert_eq!(next(&mut says).await, "begun");
     work.cancel("The plan changed").await.unwrap();
-    assert_eq!(next(&mut says).await, "called off");
+    assert_eq!(next(&mut says).await, "cancelled");
     assert_eq!(work.result_within(SOON).await, Err(TaskError::Cancelled));
     assert_eq!(state(&bus, work.task_id()).await, AssignmentState::Cancelled);
 
@@ -90,7 +90,7 @@ async fn agent_between_messages_is_notified_by_the_bus() {
     tony.accept(&delivery).await.unwrap();
     work.cancel("The plan changed").await.unwrap();
     let text = next_notice(&mut tony_inbox, work.correlation_id()).await;
-    assert!(text.contains("called off by roman: The plan changed"), "{text}");
+    assert!(text.contains("cancelled by roman: The plan changed"), "{text}");
 
     let bus = restart(bus, &folder, quick()).await;
     let (tony, _) = listener(&bus, "tony").await;
@@ -145,7 +145,7 @@ async fn a_person_can_call_any_task_off() {
     let (tony, mut tony_inbox) = listener(&bus, "tony").await;
     bus.cancel_task(asked.task_id().unwrap(), "Too expensive").await.unwrap();
     let text = next_notice(&mut tony_inbox, asked.correlation_id()).await;
-    assert!(text.contains("called off by a person: Too expensive"), "{text}");
+    assert!(text.contains("cancelled by a person: Too expensive"), "{text}");
     let late = tony.complete(&delivery, "Done").await.unwrap_err();
     assert_eq!(late.outcome(), Some(Outcome::IllegalTransition));
     bus.stop().await;

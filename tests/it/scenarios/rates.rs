@@ -22,7 +22,7 @@ async fn every_refusal_names_the_same_moment_and_costs_nothing() {
     let folder = folder();
     // One a minute: nothing is refilled while the test runs, however slow the machine.
     let rates =
-        RateSettings { per_pair_per_minute: n(1), pair_burst: n(3), ..RateSettings::far_away() };
+        RateSettings { per_pair_per_minute: n(1), pair_burst: n(3), ..RateSettings::unlimited() };
     let settings = || BusSettings { rates, ..quick() };
     let bus = start(&folder, settings());
     let (roman, _) = listener(&bus, "roman").await;
@@ -70,7 +70,7 @@ async fn rate_limited_sender_passes_when_its_time_has_come() {
     let rates = RateSettings {
         per_agent_per_minute: n(600),
         agent_burst: n(1),
-        ..RateSettings::far_away()
+        ..RateSettings::unlimited()
     };
     let settings = || BusSettings { rates, ..quick() };
     let mut bus = start(&folder, settings());
@@ -106,7 +106,7 @@ async fn an_agents_limit_counts_all_its_messages_and_urgent_ones_have_their_own(
         per_agent_per_minute: n(1),
         agent_burst: n(5),
         urgent_per_minute: n(2),
-        ..RateSettings::far_away()
+        ..RateSettings::unlimited()
     };
     let settings = || BusSettings { rates, ..quick() };
     let mut bus = start(&folder, settings());

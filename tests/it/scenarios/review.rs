@@ -1,5 +1,5 @@
-//! The review cycle of the specification: work goes back until an entitled reviewer finds it
-//! good, and what follows from it is begun.
+//! The review cycle of the specification: work returns to its agent until an entitled reviewer
+//! approves it, then the next action starts.
 
 use a2a_protocol::{AssignmentState, ReviewState};
 use openclaw_a2a::{FollowUp, NewReview, ReviewAnswer, Severity};

@@ -290,7 +290,11 @@ async fn answered_task_is_kept_however_long_the_store_refuses() {
     let folder = tempfile::tempdir().unwrap();
     let quick = BusSettings {
         handler_deadline: Duration::from_millis(20),
-        retry: RetryPolicy { attempts: 2, first_pause: Duration::ZERO, ..RetryPolicy::default() },
+        retry: RetryPolicy {
+            attempts: 2,
+            initial_backoff: Duration::ZERO,
+            ..RetryPolicy::default()
+        },
         ..settings()
     };
     let bus = Bus::builder().state_dir(folder.path()).settings(quick).start().unwrap();

@@ -122,7 +122,7 @@ async fn hand_on(tim: &Agent, delivery: &Delivery, to: &str) {
 #[tokio::test]
 async fn holder_of_a_delegated_task_ends_it_in_any_conversation() {
     let pause = Duration::from_millis(1);
-    let retry = RetryPolicy { attempts: 2, first_pause: pause, longest_pause: pause };
+    let retry = RetryPolicy { attempts: 2, initial_backoff: pause, max_backoff: pause };
     let bus = Bus::builder().in_memory().settings(BusSettings { retry, ..settings() });
     let side = Side::on(
         bus.start().unwrap(),
@@ -176,7 +176,7 @@ async fn without_a_ledger_only_its_agent_or_its_conversation_ends_a_task() {
 #[tokio::test]
 async fn name_of_a_client_cannot_be_used_by_an_agent() {
     let pause = Duration::from_millis(1);
-    let retry = RetryPolicy { attempts: 2, first_pause: pause, longest_pause: pause };
+    let retry = RetryPolicy { attempts: 2, initial_backoff: pause, max_backoff: pause };
     let bus = Bus::builder().in_memory().settings(BusSettings { retry, ..settings() });
     let side = Side::on(
         bus.start().unwrap(),

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use a2a_webhooks::{
-    Authorization, Call, DeliveryError, NotificationToken, WebhookSettings, Webhooks,
+    Authorization, DeliveryError, NotificationToken, WebhookRequest, WebhookSettings, Webhooks,
 };
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -64,7 +64,7 @@ async fn secrets_travel() {
     let (port, certificate, seen) = tls_server();
     let settings = WebhookSettings { extra_roots: vec![certificate], ..private() };
     let webhooks = Webhooks::with_lookup(settings, Names::fixed(&["127.0.0.1"])).unwrap();
-    let with_secrets = |url: String| Call {
+    let with_secrets = |url: String| WebhookRequest {
         authorization: Some(Authorization::new("Bearer", "hidden-credentials").unwrap()),
         token: Some(NotificationToken::new("hidden-token").unwrap()),
         body: bytes::Bytes::from_static(b"hidden-body"),

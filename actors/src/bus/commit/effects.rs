@@ -1,7 +1,8 @@
-//! Effects of a commit: nothing is visible before it is durable.
+//! Applies commit results: sends receipts, delivers messages and resolves acknowledgements after a
+//! commit; reverts the admissions of a failed one.
 //!
-//! The journal thread reports each batch. When it is durable, the actor here sends receipts,
-//! delivers messages into mailboxes and resolves waiting acknowledgements ([`OnCommit`]).
+//! The journal thread reports each batch. Nothing is visible before its batch is durable; then the
+//! actor runs the actions of each record ([`OnCommit`]).
 //!
 //! When a batch cannot be written, nothing in it has happened: messages are answered `unavailable`
 //! and leave no trace.
@@ -27,7 +28,7 @@ use crate::bus::message::StoredMessage;
 use crate::bus::router::Reply;
 use crate::bus::router::{Forget, Router};
 
-/// What follows once a record is durable.
+/// Actions to run once a record is durable.
 pub(crate) enum OnCommit {
     /// Sends the receipt and delivers the message into the mailboxes with reserved capacity.
     Receipt {

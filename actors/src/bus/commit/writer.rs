@@ -1,4 +1,5 @@
-//! Journal thread: takes what waits, commits it, reports to the effects, repeats.
+//! Journal thread: receives queued records, commits them as one batch, sends the result to the
+//! commit effects.
 //!
 //! A batch holds everything that waits when the thread becomes free. Under load many records share
 //! one fsync; an idle bus waits for one fsync only.
@@ -27,7 +28,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(250);
 /// Cost of writing a message, in events.
 const MESSAGE_WEIGHT: usize = 4;
 
-/// A record to write and what follows its commit.
+/// A record to write, with the actions after its commit.
 pub(crate) struct Append {
     pub(crate) line: Record,
     pub(crate) on_commit: OnCommit,

@@ -4,7 +4,7 @@
 //! agent code    attempts ── result ────────▶ Finished ─┐
 //! task service  AckHandle::handled ────────▶ Finished ─┤
 //! HTTP, stdio   BusSystem::acknowledge/reject ▶ Settle ┤
-//! deadline      expire_overdue ────────────────────────┤
+//! deadline      expire_leases ────────────────────────┤
 //!                                                      ▼
 //!                          Session::acknowledge / Session::fail_attempt
 //!       acknowledged: leaves the inbox (policy), frees its capacity
@@ -20,7 +20,6 @@
 //! between redelivers the message.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use a2a_journal::{EventRecord, Record};
 use a2a_policy::AfterFailure;
@@ -101,35 +100,7 @@ impl Session {
         true
     }
 
-    /// Fails the attempts whose deadline or lease has passed.
-    pub(super) fn expire_overdue(&mut self) {
-        let now = self.bus.clock.now().uptime;
-        let overdue = self.mailbox.inbox.borrow_mut().overdue(now);
-        let deadline_paused =
-            self.runtime.as_ref().is_some_and(|runtime| runtime.deadline_paused());
-        for seq in overdue {
-            let reason = match self.running.get(&seq) {
-                Some(running)
-                    if deadline_paused || !running.attempt_state.started.load(Relaxed) =>
-                {
-                    let until = now + self.bus.settings.handler_deadline;
-                    self.mailbox.inbox.borrow_mut().extend(seq, until);
-                    continue;
-                }
-                Some(_) => {
-                    self.stop_running(seq);
-                    format!(
-                        "the handler did not answer within {} s",
-                        self.bus.settings.handler_deadline.as_secs_f32()
-                    )
-                }
-                None => "the lease ran out without an acknowledgement".to_owned(),
-            };
-            self.fail_attempt(seq, reason, OnCommit::Nothing);
-        }
-    }
-
-    /// Records an event of a delivery and what follows its commit.
+    /// Records an event of a delivery, with the actions after its commit.
     pub(super) fn record(
         &self,
         event: Event,
@@ -168,7 +139,7 @@ impl AckHandle {
 
 impl std::fmt::Debug for AckHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket").field("seq", &self.seq).finish_non_exhaustive()
+        f.debug_struct("AckHandle").field("seq", &self.seq).finish_non_exhaustive()
     }
 }
 

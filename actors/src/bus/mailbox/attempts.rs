@@ -130,7 +130,7 @@ impl Session {
         );
         let taken = AssertUnwindSafe(|| {
             let _span = span.enter();
-            match (!running.answer_refused).then(|| runtime.answer_at_once(&delivery)).flatten() {
+            match (!running.answer_refused).then(|| runtime.answer_inline(&delivery)).flatten() {
                 Some(answer) => InlineResult::Answered(answer),
                 None => runtime
                     .take_deferred(&delivery, ack)

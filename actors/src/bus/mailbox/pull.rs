@@ -1,5 +1,5 @@
-//! Polls: messages for agents elsewhere, which settle each later. Transport is the caller's
-//! concern.
+//! Long polling: leases messages to a remote agent, which acknowledges or nacks each. Transport is
+//! the caller's concern.
 //!
 //! A poll whose caller has gone costs nothing: it is skipped, and deliveries leased to it but not
 //! accepted return to the inbox without counting as an attempt. A lease belongs to a caller only
@@ -179,7 +179,7 @@ impl Handler<Pull> for Session {
         if patient {
             self.mailbox.polled_by(poll, now);
         }
-        self.expire_overdue();
+        self.expire_leases();
         if patient {
             self.wait(WaitingPull { limit, reply });
             self.pump(ctx);

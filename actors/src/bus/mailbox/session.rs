@@ -1,4 +1,5 @@
-//! Session actor: works off one mailbox with the agent code attached to it.
+//! Session actor: dispatches one mailbox to attached agent code and polls, and runs the timer for
+//! leases and backoffs.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -111,7 +112,7 @@ impl Session {
         let wait = due.saturating_sub(self.bus.clock.now().uptime) + Duration::from_millis(1);
         let timer = ctx.run_later(wait, |session, ctx| {
             session.timer = None;
-            session.expire_overdue();
+            session.expire_leases();
             session.pump(ctx);
         });
         self.timer = Some((timer, due));

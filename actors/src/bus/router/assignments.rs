@@ -89,7 +89,7 @@ impl Handler<CancelTask> for Router {
         });
         self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
         let who = by.as_ref().map_or("a person", AgentId::as_str);
-        let text = format!("Task {id} was called off by {who}: {reason}");
+        let text = format!("Task {id} was cancelled by {who}: {reason}");
         if !unseen {
             self.cancel_running(&task);
             self.notify_party(&task.assignee, &task, (Event::Cancelled, &text), now, ctx);
@@ -213,7 +213,7 @@ impl Router {
                 .flatten();
             match waiting {
                 Some(entry) => {
-                    let reason = "its deadline passed before anybody took it".to_owned();
+                    let reason = "its deadline passed before its assignee received it".to_owned();
                     self.dead_letter(
                         Event::Expired,
                         &task.assignee,

@@ -50,7 +50,7 @@ impl Router {
         tracing::warn!(circuit = %circuit.key, reason = circuit.reason.as_str(), evidence = circuit.evidence, "circuit opened");
         let mut facts = vec![fact(&circuit.key, Some(&circuit))];
         let lapsed = self.breaker.sweep(now);
-        let evicted = self.breaker.open(circuit.clone());
+        let evicted = self.breaker.trip(circuit.clone());
         let gone = lapsed.iter().chain(&evicted).filter(|key| **key != circuit.key);
         facts.extend(gone.map(|key| fact(key, None)));
         let line = Record::Event(EventRecord {
@@ -145,7 +145,7 @@ impl Handler<TripCircuit> for Router {
             }
             CircuitKey::Correlation(conversation) => self.participants_of(*conversation),
         };
-        let circuit = self.breaker.trip(key, reason, participants, now);
+        let circuit = self.breaker.trip_manually(key, reason, participants, now);
         let view = CircuitView::new(&circuit, now);
         self.open_circuit(circuit, now, ctx);
         MessageResult(view)

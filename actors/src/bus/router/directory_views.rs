@@ -212,7 +212,7 @@ impl ViewFilter<'_> {
 }
 
 impl Router {
-    /// ViewFilter for `viewer`; without one, of all agents.
+    /// The agents that `viewer` may see; without a viewer, all agents.
     fn view_filter<'a>(&'a self, viewer: Option<&'a AgentId>) -> ViewFilter<'a> {
         static NEW: Profile = Profile::NEW;
         ViewFilter(viewer.map(|viewer| {

@@ -82,7 +82,7 @@ impl Router {
                 }
             })
         } else if key.starts_with(circuits::KEY) {
-            serde_json::from_str::<Circuit>(value).map(|circuit| drop(self.breaker.open(circuit)))
+            serde_json::from_str::<Circuit>(value).map(|circuit| drop(self.breaker.trip(circuit)))
         } else if let Some(Ok(agent)) = key.strip_prefix(directory::KEY).map(str::parse::<AgentId>)
         {
             serde_json::from_str(value).map(|profile| drop(self.enter(agent, profile, ctx)))

@@ -41,7 +41,7 @@ impl Handler<Cancel> for Service {
             let _ = reply.send(Err(not_cancelable(id, Some(state))));
             return;
         };
-        let reason = reason.unwrap_or_else(|| "called off by whoever asked for it".to_owned());
+        let reason = reason.unwrap_or_else(|| "cancelled by the client".to_owned());
         // Also when the task is only queued: a dispatch before a crash may be missing in the store.
         let action = AgentAction::Cancel(reason);
         let replies = vec![reply];
@@ -69,7 +69,7 @@ impl Service {
                 Ok(()) => Ok(()),
                 Err(CancelError::Refused(refused)) => {
                     // The task ended on the bus at the same time, or was never sent there.
-                    tracing::debug!(task = %id, %refused, "nothing to call off on the bus");
+                    tracing::debug!(task = %id, %refused, "no task to cancel on the bus");
                     Ok(())
                 }
                 Err(CancelError::Unavailable) => Err(Fault::Unavailable {

@@ -6,9 +6,9 @@
 //! created at the limit and the task continues like any other. A message that may be a duplicate,
 //! which only the store can decide, is never deferred.
 //!
-//! An end that comes as the agent's answer is in the journal, like the request. If the request
-//! contains the whole task, the caller gets its reply at once and the store gets the task in a
-//! batch ([`super::write_behind`]). After a crash the task is rebuilt from the journal
+//! When the agent's answer ends the task, both request and answer are in the journal. If the
+//! request also contains the whole task, the caller gets its reply at once and the store gets the
+//! task in a batch ([`super::write_behind`]). After a crash the task is rebuilt from the journal
 //! ([`super::super::recovery`]).
 //!
 //! A crash before the answer leaves a request in the journal whose task no caller has seen. The

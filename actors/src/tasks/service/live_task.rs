@@ -41,7 +41,7 @@ pub(in crate::tasks) enum AgentAction {
     Cancel(String),
 }
 
-/// What follows the commit of a change.
+/// Actions to run after the commit of a change.
 #[derive(Default)]
 pub(in crate::tasks) struct Followup {
     /// The client's message, written with the change.
@@ -50,7 +50,7 @@ pub(in crate::tasks) struct Followup {
     pub(in crate::tasks) acks: Vec<AckHandle>,
     /// Callers that wait for this change; they get the task.
     pub(in crate::tasks) replies: Vec<ReplySender>,
-    /// Callers that get a stream of what follows this change.
+    /// Callers that get a stream of the events after this change.
     pub(in crate::tasks) streams: Vec<ReplySender>,
     pub(in crate::tasks) action: AgentAction,
 }

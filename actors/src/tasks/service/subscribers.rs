@@ -36,7 +36,7 @@ struct Subscriber {
     patient: bool,
 }
 
-/// What follows an event of a stream.
+/// How a stream continues after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::tasks) enum Follows {
     More,

@@ -1,4 +1,5 @@
-//! Timeouts: fails tasks that work for too long and expires tasks that are too old.
+//! Task timers: fail tasks that exceed the working timeout, and expire tasks older than their time
+//! to live.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;

@@ -19,7 +19,7 @@ pub struct Explanation {
 }
 
 impl AccessRules {
-    /// The same as [`AccessRules::decide`], with the reason.
+    /// Decides like [`AccessRules::decide`] and returns the reason.
     #[must_use]
     pub fn explain(&self, query: &AccessQuery<'_>) -> Explanation {
         let rule = self.deciding(query);

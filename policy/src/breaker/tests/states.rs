@@ -73,7 +73,8 @@ fn circuit_tripped_by_hand_refuses_ends_until_reset() {
         let mut harness =
             BreakerHarness::with(BreakerSettings { enabled, ..BreakerSettings::default() });
         let key = CircuitKey::Correlation(correlation(1));
-        let named = harness.breaker.trip(key.clone(), "enough".into(), [id("b"), id("a")], at(0));
+        let named =
+            harness.breaker.trip_manually(key.clone(), "enough".into(), [id("b"), id("a")], at(0));
         assert_eq!((named.reason, named.until), (TripReason::Manual, None));
         assert_eq!(named.participants, [id("a"), id("b")]);
         harness.now = 1_000_000;
@@ -104,7 +105,7 @@ fn circuit_restored_after_restart_continues() {
     let circuit = harness.cut();
     let json = serde_json::to_string(&circuit).unwrap();
     let mut harness = BreakerHarness::new();
-    harness.breaker.open(serde_json::from_str(&json).unwrap());
+    harness.breaker.trip(serde_json::from_str(&json).unwrap());
     assert_eq!(harness.chat("a", "b"), Some(circuit));
     harness.now = 30;
     for _ in 0..3 {
@@ -118,7 +119,7 @@ fn circuits_are_bounded_and_manual_ones_are_evicted_last() {
     let mut harness =
         BreakerHarness::with(BreakerSettings { max_circuits: 3, ..BreakerSettings::default() });
     let by_hand = CircuitKey::Correlation(correlation(99));
-    harness.breaker.trip(by_hand.clone(), "enough".into(), [], at(0));
+    harness.breaker.trip_manually(by_hand.clone(), "enough".into(), [], at(0));
     for conversation in 1..10 {
         (harness.conversation, harness.now) = (conversation, conversation);
         harness.cut();

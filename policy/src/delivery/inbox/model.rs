@@ -12,8 +12,8 @@ const PRIORITIES: [Priority; 4] =
 const SENDERS: [&str; 3] = ["roman", "tim", "tony"];
 const RETRY: RetryPolicy = RetryPolicy {
     attempts: 3,
-    first_pause: Duration::from_millis(2),
-    longest_pause: Duration::from_millis(20),
+    initial_backoff: Duration::from_millis(2),
+    max_backoff: Duration::from_millis(20),
 };
 
 /// Lists that are searched from the front.

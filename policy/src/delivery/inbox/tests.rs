@@ -77,7 +77,7 @@ fn later_messages_of_sender_in_backoff_wait() {
 
 #[test]
 fn messages_after_backoff_keep_their_order() {
-    let quick = RetryPolicy { first_pause: Duration::ZERO, ..RetryPolicy::default() };
+    let quick = RetryPolicy { initial_backoff: Duration::ZERO, ..RetryPolicy::default() };
     for back in [[1, 2, 3], [3, 2, 1], [2, 3, 1]] {
         let mut inbox = inbox_of(&["roman", "roman", "roman", "roman"]);
         for fails in [true, false] {
@@ -100,8 +100,8 @@ fn messages_after_backoff_keep_their_order() {
 fn acknowledge_after_lease_expired_is_accepted() {
     let mut inbox = inbox_of(&["roman", "roman"]);
     next(&mut inbox, Duration::ZERO);
-    assert!(inbox.overdue(59 * SECOND).is_empty());
-    assert_eq!(inbox.overdue(60 * SECOND), [1]);
+    assert!(inbox.expired_leases(59 * SECOND).is_empty());
+    assert_eq!(inbox.expired_leases(60 * SECOND), [1]);
     inbox.fail(1, 60 * SECOND, &RetryPolicy::default());
     assert_eq!(inbox.acknowledge(1).map(|d| d.seq), Some(1));
     assert_eq!(next(&mut inbox, 61 * SECOND), Some(2));
@@ -117,10 +117,10 @@ fn next_due_may_be_too_early_but_never_too_late() {
     assert_eq!(inbox.next_due(), Some(60 * SECOND));
     inbox.acknowledge(1);
     assert!(inbox.next_due() <= Some(100 * SECOND));
-    assert!(inbox.overdue(60 * SECOND).is_empty());
+    assert!(inbox.expired_leases(60 * SECOND).is_empty());
     assert_eq!(inbox.next_due(), Some(100 * SECOND), "whoever looks knows better");
     inbox.extend(2, 300 * SECOND);
-    inbox.overdue(100 * SECOND);
+    inbox.expired_leases(100 * SECOND);
     assert_eq!(inbox.next_due(), Some(300 * SECOND));
     inbox.acknowledge(2);
     assert_eq!(inbox.next_due(), None);

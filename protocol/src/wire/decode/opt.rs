@@ -379,7 +379,7 @@ fn metadata(
     Some(written)
 }
 
-/// The same for a plan, and checks the keys that the server evaluates.
+/// Metadata of a plan without the keys that only the server sets; checks those that it evaluates.
 fn plan_metadata(errors: &mut ParamErrors, written: Option<Metadata>) -> Option<Metadata> {
     assignee(errors, &ROOT, written.as_ref());
     let policies = OnTaskFailure::ALL.iter().map(|policy| policy.as_str());

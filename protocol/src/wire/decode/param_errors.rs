@@ -149,7 +149,7 @@ impl ParamErrors {
         }
     }
 
-    /// The same for any value.
+    /// Refuses any value that is nested too deep for a message of the bus.
     pub(super) fn check_depth(&mut self, path: ParamPath<'_>, value: &Value) {
         if deeper(value, A2A_DEPTH) {
             self.too_deep(path);

@@ -1,4 +1,4 @@
-//! Errors of an attempt, and the decision what follows: retry with backoff, drop, or disable.
+//! Errors of an attempt, and the decision to retry with backoff, drop, or disable.
 //!
 //! Pure: clock and randomness are arguments. The text of an error is for the operator's log. It
 //! holds no secret, but it shows what the network answered, so it is not for the client that
@@ -47,9 +47,9 @@ pub enum DeliveryError {
     },
 }
 
-/// What follows from a failed attempt.
+/// Decision after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum RetryDecision {
     /// Another attempt, after a pause.
     Retry {
         /// The pause.
@@ -82,20 +82,25 @@ impl DeliveryError {
     }
 }
 
-/// What follows from the failure of an attempt; the first is number 1. `random` is anything
-/// evenly spread.
+/// Decides between retry, drop and disable after a failed attempt; the first is number 1. `random`
+/// is a uniformly distributed number, for the jitter.
 #[must_use]
-pub fn next(attempt: u32, error: &DeliveryError, settings: &WebhookSettings, random: u32) -> Next {
+pub fn after_failure(
+    attempt: u32,
+    error: &DeliveryError,
+    settings: &WebhookSettings,
+    random: u32,
+) -> RetryDecision {
     if matches!(error, DeliveryError::Status { status: 410, .. }) {
-        return Next::Disable;
+        return RetryDecision::Disable;
     }
     if !error.is_temporary() || attempt >= settings.attempts.get() {
-        return Next::GiveUp;
+        return RetryDecision::GiveUp;
     }
     let asked = error.retry_after().unwrap_or_default();
     let asked = asked.min(settings.longest_retry_after);
     let after = pause_after(attempt, settings, random).max(asked);
-    Next::Retry { after }
+    RetryDecision::Retry { after }
 }
 
 /// The pause after an attempt (the first is number 1): four times the one before, up to the
@@ -104,8 +109,8 @@ pub fn next(attempt: u32, error: &DeliveryError, settings: &WebhookSettings, ran
 #[must_use]
 pub fn pause_after(attempt: u32, settings: &WebhookSettings, random: u32) -> Duration {
     let factor = 4_u32.saturating_pow(attempt.saturating_sub(1));
-    let whole = settings.first_pause.saturating_mul(factor);
-    let half = whole.min(settings.longest_pause) / 2;
+    let whole = settings.initial_backoff.saturating_mul(factor);
+    let half = whole.min(settings.max_backoff) / 2;
     half.saturating_add(half.mul_f64(f64::from(random) / f64::from(u32::MAX)))
 }
 
@@ -137,15 +142,19 @@ mod tests {
     fn what_follows_from_each_status() {
         let settings = WebhookSettings::default();
         for temporary in [408, 425, 429, 500, 502, 503, 504, 599] {
-            let next = next(1, &status(temporary), &settings, 0);
-            assert!(matches!(next, Next::Retry { .. }), "{temporary}");
+            let decision = after_failure(1, &status(temporary), &settings, 0);
+            assert!(matches!(decision, RetryDecision::Retry { .. }), "{temporary}");
         }
         let lasting =
             [101, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 409, 413, 422, 600];
         for lasting in lasting {
-            assert_eq!(next(1, &status(lasting), &settings, 0), Next::GiveUp, "{lasting}");
+            assert_eq!(
+                after_failure(1, &status(lasting), &settings, 0),
+                RetryDecision::GiveUp,
+                "{lasting}"
+            );
         }
-        assert_eq!(next(1, &status(410), &settings, 0), Next::Disable);
+        assert_eq!(after_failure(1, &status(410), &settings, 0), RetryDecision::Disable);
     }
 
     #[test]
@@ -154,7 +163,7 @@ mod tests {
         let refused =
             AddressRefused { address: Ipv4Addr::LOCALHOST.into(), kind: AddressKind::Loopback };
         for lasting in [refused.into(), DeliveryError::Url(UrlRefused::Scheme)] {
-            assert_eq!(next(1, &lasting, &settings, 0), Next::GiveUp);
+            assert_eq!(after_failure(1, &lasting, &settings, 0), RetryDecision::GiveUp);
         }
         let text = || "because".to_owned();
         let temporary = [
@@ -166,8 +175,8 @@ mod tests {
             DeliveryError::Broken(text()),
         ];
         for error in temporary {
-            let next = next(1, &error, &settings, 0);
-            assert!(matches!(next, Next::Retry { .. }), "{error}");
+            let decision = after_failure(1, &error, &settings, 0);
+            assert!(matches!(decision, RetryDecision::Retry { .. }), "{error}");
         }
     }
 
@@ -175,17 +184,23 @@ mod tests {
     fn attempts_end() {
         let settings = WebhookSettings::default();
         let last = settings.attempts.get();
-        let before = next(last - 1, &DeliveryError::Timeout, &settings, 0);
-        assert!(matches!(before, Next::Retry { .. }));
-        assert_eq!(next(last, &DeliveryError::Timeout, &settings, 0), Next::GiveUp);
-        assert_eq!(next(u32::MAX, &DeliveryError::Timeout, &settings, 0), Next::GiveUp);
+        let before = after_failure(last - 1, &DeliveryError::Timeout, &settings, 0);
+        assert!(matches!(before, RetryDecision::Retry { .. }));
+        assert_eq!(
+            after_failure(last, &DeliveryError::Timeout, &settings, 0),
+            RetryDecision::GiveUp
+        );
+        assert_eq!(
+            after_failure(u32::MAX, &DeliveryError::Timeout, &settings, 0),
+            RetryDecision::GiveUp
+        );
     }
 
     #[test]
     fn pauses_grow_up_to_the_longest() {
         let settings = WebhookSettings {
-            first_pause: Duration::from_secs(1),
-            longest_pause: Duration::from_secs(100),
+            initial_backoff: Duration::from_secs(1),
+            max_backoff: Duration::from_secs(100),
             ..WebhookSettings::default()
         };
         let longest = |attempt| pause_after(attempt, &settings, u32::MAX).as_secs_f64();
@@ -204,8 +219,8 @@ mod tests {
         let asking = |seconds| {
             let retry_after = Some(Duration::from_secs(seconds));
             let error = DeliveryError::Status { status: 429, retry_after };
-            match next(1, &error, &settings, u32::MAX) {
-                Next::Retry { after } => after,
+            match after_failure(1, &error, &settings, u32::MAX) {
+                RetryDecision::Retry { after } => after,
                 other => panic!("{other:?}"),
             }
         };

@@ -11,7 +11,7 @@ use crate::journal::{CommitError, Journal};
 use crate::record::RemovedForm;
 use crate::retention::{Holdings, plan};
 use crate::segment::list_segments;
-use crate::{EventRecord, Fact, Record, Recovered, Retained, Retention};
+use crate::{EventRecord, Fact, Record, Recovered, Retention, RetentionPlan};
 
 /// How often a wait checks that the indexer still runs.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -24,7 +24,7 @@ impl Journal {
     /// # Errors
     /// When the record cannot be written, or the disk fails. A recorded removal is then carried out
     /// later.
-    pub fn retain(&mut self, now: DateTime<Utc>) -> Result<Retained, CommitError> {
+    pub fn retain(&mut self, now: DateTime<Utc>) -> Result<RetentionPlan, CommitError> {
         self.wait_until_indexed()?;
         self.run_worker()?;
         let plan = self.remove(now)?;
@@ -50,14 +50,17 @@ impl Journal {
     }
 
     /// Commits a batch in which some records offer their number for removals.
-    pub(crate) fn commit_with_offers(&mut self, batch: &[Record]) -> Result<(), CommitError> {
+    pub(crate) fn commit_with_removal_slots(
+        &mut self,
+        batch: &[Record],
+    ) -> Result<(), CommitError> {
         let mut lines = Vec::with_capacity(batch.len());
         let mut has_answered = false;
         for line in batch {
             match line {
-                Record::Event(offer) if line.is_offer() => {
+                Record::Event(offer) if line.is_removal_slot() => {
                     let plan =
-                        if has_answered { Retained::default() } else { self.plan(offer.time) };
+                        if has_answered { RetentionPlan::default() } else { self.plan(offer.time) };
                     has_answered = true;
                     let mut record = self.record(&plan, offer.time, &lines);
                     let last = lines.last().map_or(self.head.seq, Record::seq);
@@ -77,7 +80,7 @@ impl Journal {
     }
 
     /// Decides what is removed and records it.
-    fn remove(&mut self, now: DateTime<Utc>) -> Result<Retained, CommitError> {
+    fn remove(&mut self, now: DateTime<Utc>) -> Result<RetentionPlan, CommitError> {
         let plan = self.plan(now);
         let record = self.record(&plan, now, &[]);
         let lines: Vec<Record> = numbered(record, self.head.seq + 1).collect();
@@ -85,11 +88,11 @@ impl Journal {
         Ok(plan)
     }
 
-    fn plan(&self, now: DateTime<Utc>) -> Retained {
+    fn plan(&self, now: DateTime<Utc>) -> RetentionPlan {
         let plan = self.holdings().map(|holdings| plan(&self.retention, &holdings, now));
         let plan = plan.unwrap_or_else(|error| {
             tracing::error!(%error, "what is too old cannot be determined");
-            Retained::default()
+            RetentionPlan::default()
         });
         if let Some(seq) = plan.held_by {
             tracing::warn!(seq, "days that should be removed are kept: this message is still owed");
@@ -118,7 +121,12 @@ impl Journal {
 
     /// The records of a removal, without numbers. Those with the facts and agents to preserve come
     /// first and the removal last, so that a cut anywhere loses nothing.
-    fn record(&self, plan: &Retained, time: DateTime<Utc>, before: &[Record]) -> Vec<EventRecord> {
+    fn record(
+        &self,
+        plan: &RetentionPlan,
+        time: DateTime<Utc>,
+        before: &[Record],
+    ) -> Vec<EventRecord> {
         let Some(reason) = reason(&self.retention, plan) else { return Vec::new() };
         let records = plan.removed.iter().position(|r| r.what == RemovedForm::Records);
         let preserved = records.map(|at| self.state.retained_up_to(plan.removed[at].last));
@@ -221,7 +229,7 @@ fn portions(agents: Vec<AgentId>, facts: Vec<Fact>, most: usize) -> Vec<(Vec<Age
 }
 
 /// The reason of a removal; `None` if nothing is removed.
-fn reason(retention: &Retention, plan: &Retained) -> Option<String> {
+fn reason(retention: &Retention, plan: &RetentionPlan) -> Option<String> {
     let records = plan.removed.iter().any(|removed| removed.what == RemovedForm::Records);
     let files = plan.removed.iter().any(|removed| removed.what == RemovedForm::Files);
     let mut reasons = Vec::new();

@@ -122,7 +122,7 @@ impl ContentType {
 
 /// One notification for one receiver.
 #[derive(Clone)]
-pub struct Call {
+pub struct WebhookRequest {
     /// The idempotency key of the notification.
     pub id: NotificationId,
     /// The owner of the webhook, as a key of the limiter; not sent.
@@ -141,7 +141,7 @@ pub struct Call {
     pub trace: Option<Trace>,
 }
 
-impl Call {
+impl WebhookRequest {
     pub(super) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(7);
         let content_type = HeaderValue::from_static(self.content_type.as_str());
@@ -169,9 +169,9 @@ impl Call {
 }
 
 /// The URL may hold secrets and the body is private: neither is shown.
-impl fmt::Debug for Call {
+impl fmt::Debug for WebhookRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call")
+        f.debug_struct("WebhookRequest")
             .field("id", &self.id)
             .field("bytes", &self.body.len())
             .field("content_type", &self.content_type)
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn nothing_secret_is_shown() {
-        let call = Call {
+        let call = WebhookRequest {
             id: NotificationId(Uuid::nil()),
             owner: "ann".into(),
             url: "https://example.com/hook?key=hidden-in-url".into(),

@@ -1,7 +1,7 @@
 //! Rate limiter of bad tokens, by address.
 //!
-//! A good token is looked up first and always passes, so a neighbour behind the same address locks
-//! no caller out. Tokens are too long to guess; what is limited here is the work of guessing.
+//! A valid token is always accepted, so bad tokens from the same address lock no other caller out.
+//! Tokens are too long to guess; an address that keeps trying is logged and gets `429`.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// LRU map of addresses that showed bad tokens.
 #[derive(Debug)]
-pub struct Failures(Mutex<LruCache<IpAddr, Peer>>);
+pub struct BadTokenLimiter(Mutex<LruCache<IpAddr, Peer>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Peer {
@@ -31,13 +31,13 @@ struct Peer {
     refused: u64,
 }
 
-impl Default for Failures {
+impl Default for BadTokenLimiter {
     fn default() -> Self {
         Self(Mutex::new(LruCache::new(PEERS)))
     }
 }
 
-impl Failures {
+impl BadTokenLimiter {
     /// Counts one bad token; an error holds the time to wait.
     pub(super) fn note(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
         let address = network(address);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn after_a_burst_one_a_second() {
-        let (failures, begin) = (Failures::default(), Instant::now());
+        let (failures, begin) = (BadTokenLimiter::default(), Instant::now());
         let [a, b]: [IpAddr; 2] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
         for _ in 0..BURST {
             failures.note(a, begin).unwrap();
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_network_is_one_peer_and_the_table_has_an_end() {
-        let (failures, begin) = (Failures::default(), Instant::now());
+        let (failures, begin) = (BadTokenLimiter::default(), Instant::now());
         for last in 0..BURST {
             failures.note(format!("2001:db8::{last:x}").parse().unwrap(), begin).unwrap();
         }
