@@ -20,7 +20,7 @@
 mod bus;
 pub mod tasks;
 
-pub use a2a_journal::{EndedPart, Parts};
+pub use a2a_journal::{EndedPart, Liveness};
 pub use bus::agent_runtime::{AgentRuntime, Failed, Handled, HandlerFuture};
 pub use bus::commit::write_state::{STALLED, Writing};
 pub use bus::histogram::{Histogram, HistogramSnapshot};

@@ -153,7 +153,7 @@ fn ms(time: Duration) -> f64 {
 }
 
 fn options(folder: &Path) -> Options {
-    let retention = Retention { pack: false, ..Retention::default() };
+    let retention = Retention { compress: false, ..Retention::default() };
     Options { retention, ..Options::new(folder) }
 }
 

@@ -29,7 +29,7 @@ mod settings;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use a2a_actors::{BusSystem, Parts};
+use a2a_actors::{BusSystem, Liveness};
 use a2a_protocol::limits::MESSAGE_BYTES;
 use actix_web::web::{self, JsonConfig, PathConfig, PayloadConfig, QueryConfig, ServiceConfig};
 
@@ -94,8 +94,8 @@ impl AppState {
 
     /// The parts of the program whose end makes it stop.
     #[must_use]
-    pub fn parts(&self) -> &Parts {
-        self.bus.parts()
+    pub fn liveness(&self) -> &Liveness {
+        self.bus.liveness()
     }
 
     /// Counters and phase of the edge.

@@ -56,7 +56,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::formats::newer_index;
 use crate::index::block::{Block, BlockBuilder, BlockMeta};
 use crate::index::block_summary::BlockSummary;
-use crate::retention::DayHoldings;
+use crate::retention::DaySummary;
 use crate::{DedupEntry, OpenError, ReadError, file_mode};
 use block_reader::BlockReader;
 
@@ -181,10 +181,10 @@ impl Index {
     }
 
     /// What the index holds of each day.
-    pub fn days(&self) -> BTreeMap<NaiveDate, DayHoldings> {
+    pub fn days(&self) -> BTreeMap<NaiveDate, DaySummary> {
         let mut days = BTreeMap::new();
         for (meta, sum) in self.metadata.read().iter() {
-            let day = days.entry(meta.end.day).or_insert(DayHoldings {
+            let day = days.entry(meta.end.day).or_insert(DaySummary {
                 first: meta.first,
                 last: meta.last,
                 lines: 0,

@@ -24,7 +24,7 @@ use crate::segment::wal::WalConfig;
 use crate::segment::writer::SegmentWriter;
 use crate::segment::{FOLDER, list_segments};
 use crate::verify::head_file::HeadFile;
-use crate::{Disk, JournalReader, Parts, ReadError, RealDisk, Record, Recovered, Retention};
+use crate::{Disk, JournalReader, Liveness, ReadError, RealDisk, Record, Recovered, Retention};
 
 /// The interface of a journal to the bus.
 pub trait Commit: Send {
@@ -50,7 +50,7 @@ pub trait Commit: Send {
     }
 
     /// The liveness registry with the threads of this journal. Other parts of the program join it.
-    fn parts(&self) -> Parts;
+    fn liveness(&self) -> Liveness;
 
     /// Closes the journal with a checkpoint, so that the next start is quick. Later commits fail.
     ///
@@ -240,7 +240,7 @@ pub struct Journal {
     time: DateTime<Utc>,
     pub(crate) shared: Arc<SharedJournal>,
     pub(crate) indexer: Option<JoinHandle<io::Result<()>>>,
-    parts: Parts,
+    liveness: Liveness,
 }
 
 impl Journal {
@@ -277,9 +277,10 @@ impl Journal {
         }
         let wal_config = WalConfig { after: options.wal_after, bytes: options.wal_bytes };
         let last = end.map(|end| (end, head.hash));
-        let parts = Parts::default();
+        let liveness = Liveness::default();
         let disk = Arc::clone(&options.disk);
-        let writer = SegmentWriter::open(dir.clone(), data, disk, wal_config, last, parts.clone())?;
+        let writer =
+            SegmentWriter::open(dir.clone(), data, disk, wal_config, last, liveness.clone())?;
         let head_file = HeadFile::open(&options.state_dir)?;
         let (state_dir, disk) = (&options.state_dir, Arc::clone(&options.disk));
         let shared = SharedJournal::new(state_dir.clone(), dir, head, index, options.tail_bytes);
@@ -287,7 +288,7 @@ impl Journal {
         let shared = Arc::new(shared);
         let worker = Arc::new(RetentionWorker::new(Arc::clone(&shared), disk, options.retention));
         let indexer = indexer::start(
-            parts.returning("indexer"),
+            liveness.returning("indexer"),
             Arc::clone(&shared),
             Arc::clone(&worker),
             options.indexes,
@@ -304,11 +305,11 @@ impl Journal {
             head_file,
             retention: options.retention,
             removal_line_bytes: options.removal_line_bytes,
-            worker: Some((Arc::clone(&worker), worker.start(parts.returning("retention"))?)),
+            worker: Some((Arc::clone(&worker), worker.start(liveness.returning("retention"))?)),
             time: DateTime::UNIX_EPOCH,
             shared,
             indexer: Some(indexer),
-            parts,
+            liveness,
         };
         journal.after_opening(options.now, &mut recovered);
         Ok((journal, recovered))
@@ -386,8 +387,8 @@ impl Commit for Journal {
         self.writer.probe()
     }
 
-    fn parts(&self) -> Parts {
-        self.parts.clone()
+    fn liveness(&self) -> Liveness {
+        self.liveness.clone()
     }
 
     fn close(&mut self) -> Result<(), CommitError> {

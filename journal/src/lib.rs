@@ -37,7 +37,7 @@ pub use file_mode::{Exposed, close_to_others, exposed};
 pub use formats::{FormatError, NewerFormat};
 pub use index::facets::time_of;
 pub use journal::{Commit, CommitError, Journal, OpenError, Options};
-pub use liveness::{Alive, EndedPart, Parts};
+pub use liveness::{EndedPart, Liveness, LivenessGuard};
 pub use memory::MemoryJournal;
 pub use query::message_history::{BadHistoryCursor, HistoryCursor, MessageHistory};
 pub use query::offline::{OfflineJournal, read_offline};

@@ -14,7 +14,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// The registry. All clones share one list.
 #[derive(Debug, Clone, Default)]
-pub struct Parts(Arc<Mutex<Register>>);
+pub struct Liveness(Arc<Mutex<Register>>);
 
 #[derive(Debug, Default)]
 struct Register {
@@ -43,22 +43,22 @@ impl fmt::Display for EndedPart {
 /// Guard of a running part.
 #[derive(Debug)]
 #[must_use]
-pub struct Alive {
+pub struct LivenessGuard {
     part: &'static str,
-    parts: Parts,
+    liveness: Liveness,
     /// The part may return: only a panic is recorded.
     may_return: bool,
 }
 
-impl Parts {
+impl Liveness {
     /// A guard for a part that runs until the program stops.
-    pub fn endless(&self, part: &'static str) -> Alive {
-        Alive { part, parts: self.clone(), may_return: false }
+    pub fn endless(&self, part: &'static str) -> LivenessGuard {
+        LivenessGuard { part, liveness: self.clone(), may_return: false }
     }
 
     /// A guard for a part that may return, after a stop or when its work is done.
-    pub fn returning(&self, part: &'static str) -> Alive {
-        Alive { part, parts: self.clone(), may_return: true }
+    pub fn returning(&self, part: &'static str) -> LivenessGuard {
+        LivenessGuard { part, liveness: self.clone(), may_return: true }
     }
 
     /// Runs a future that must not end before the program stops.
@@ -88,9 +88,9 @@ impl Parts {
 
     /// Waits until a required part has ended.
     pub fn first_end(&self) -> impl Future<Output = EndedPart> + use<> {
-        let parts = self.clone();
+        let liveness = self.clone();
         poll_fn(move |context| {
-            let mut register = parts.register();
+            let mut register = liveness.register();
             if let Some(ended) = register.ended.first() {
                 return Poll::Ready(*ended);
             }
@@ -106,10 +106,10 @@ impl Parts {
     }
 }
 
-impl Drop for Alive {
+impl Drop for LivenessGuard {
     fn drop(&mut self) {
         let panicked = std::thread::panicking();
-        let mut register = self.parts.register();
+        let mut register = self.liveness.register();
         if register.stopping || self.may_return && !panicked {
             return;
         }
@@ -137,38 +137,38 @@ mod tests {
         }
     }
 
-    fn names(parts: &Parts) -> Vec<(&'static str, bool)> {
-        parts.ended().iter().map(|ended| (ended.part, ended.panicked)).collect()
+    fn names(liveness: &Liveness) -> Vec<(&'static str, bool)> {
+        liveness.ended().iter().map(|ended| (ended.part, ended.panicked)).collect()
     }
 
     #[test]
     fn panic_and_end_of_an_endless_part_are_recorded() {
-        let parts = Parts::default();
+        let liveness = Liveness::default();
         let wakes = Arc::new(WakeCount::default());
         let waker = Waker::from(Arc::clone(&wakes));
-        let mut first = pin!(parts.first_end());
+        let mut first = pin!(liveness.first_end());
         assert!(first.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        drop(parts.returning("worker"));
-        assert_eq!((names(&parts), wakes.0.load(SeqCst)), (vec![], 0));
-        let alive = parts.returning("thread");
+        drop(liveness.returning("worker"));
+        assert_eq!((names(&liveness), wakes.0.load(SeqCst)), (vec![], 0));
+        let alive = liveness.returning("thread");
         let thread = std::thread::spawn(move || {
             let _alive = alive;
             panic!("panics on purpose");
         });
         assert!(thread.join().is_err());
-        assert_eq!((names(&parts), wakes.0.load(SeqCst)), (vec![("thread", true)], 1));
-        drop(parts.endless("loop"));
-        assert_eq!(names(&parts), [("thread", true), ("loop", false)]);
+        assert_eq!((names(&liveness), wakes.0.load(SeqCst)), (vec![("thread", true)], 1));
+        drop(liveness.endless("loop"));
+        assert_eq!(names(&liveness), [("thread", true), ("loop", false)]);
         let ended = first.as_mut().poll(&mut Context::from_waker(&waker));
         assert_eq!(ended, Poll::Ready(EndedPart { part: "thread", panicked: true }));
     }
 
     #[test]
     fn end_while_stopping_is_not_recorded() {
-        let parts = Parts::default();
-        let alive = parts.endless("loop");
-        parts.stop();
+        let liveness = Liveness::default();
+        let alive = liveness.endless("loop");
+        liveness.stop();
         drop(alive);
-        assert_eq!(names(&parts), []);
+        assert_eq!(names(&liveness), []);
     }
 }

@@ -20,8 +20,8 @@ use crate::record::batch::RecordKind;
 use crate::record::encode::Encoder;
 use crate::verify::{LinePlace, LineSource, Visit, verify};
 use crate::{
-    Commit, CommitError, FactEvents, Head, HistoryCursor, JournalReader, MessageHistory, Page,
-    Parts, Query, ReadError, Record, RemovedForm, StoredRecord, Verified, VerifyError,
+    Commit, CommitError, FactEvents, Head, HistoryCursor, JournalReader, Liveness, MessageHistory,
+    Page, Query, ReadError, Record, RemovedForm, StoredRecord, Verified, VerifyError,
 };
 
 /// A journal in memory.
@@ -30,7 +30,7 @@ pub struct MemoryJournal {
     encoder: Encoder,
     closed: bool,
     lines: Arc<RwLock<MemoryLog>>,
-    parts: Parts,
+    liveness: Liveness,
 }
 
 struct MemoryLog {
@@ -64,8 +64,8 @@ impl MemoryJournal {
 }
 
 impl Commit for MemoryJournal {
-    fn parts(&self) -> Parts {
-        self.parts.clone()
+    fn liveness(&self) -> Liveness {
+        self.liveness.clone()
     }
 
     fn commit(&mut self, batch: &[Record]) -> Result<(), CommitError> {

@@ -283,7 +283,7 @@ fn load_recovered(
     let mut names: HashMap<&str, &AgentId> = HashMap::new();
     for (&seq, held) in &state.held {
         let Some((message, trace)) = load_message(index, seq)? else {
-            tracing::error!(seq, "a message that is still owed cannot be found");
+            tracing::error!(seq, "a message with open deliveries cannot be found");
             recovered.report.lost_messages += 1;
             continue;
         };

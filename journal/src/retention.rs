@@ -10,7 +10,7 @@
 //!
 //! # Steps
 //! ```text
-//! plan     (here)      pure: holdings, retention, time ─▶ ranges to remove
+//! plan     (here)      pure: input, retention, time ─▶ ranges to remove
 //! removal              writes one or more `removed` events with the next free numbers
 //! worker   (thread)    removes blocks and segments up to the recorded marks, compresses segments
 //! ```
@@ -37,7 +37,7 @@ pub struct Retention {
     /// `None` for no limit.
     pub max_bytes: Option<u64>,
     /// Whether closed segments are compressed with zstd.
-    pub pack: bool,
+    pub compress: bool,
     /// Whether closed segments are kept once the index has their records. Without them the index is
     /// the only copy.
     pub keep_jsonl: bool,
@@ -46,7 +46,7 @@ pub struct Retention {
 impl Default for Retention {
     /// Everything is kept, closed segments are compressed.
     fn default() -> Self {
-        Self { max_age_days: None, max_bytes: None, pack: true, keep_jsonl: true }
+        Self { max_age_days: None, max_bytes: None, compress: true, keep_jsonl: true }
     }
 }
 
@@ -62,7 +62,7 @@ pub struct RetentionPlan {
 
 /// What index and segments hold of one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DayHoldings {
+pub(crate) struct DaySummary {
     /// Number of its first record.
     pub first: u64,
     /// Its last record.
@@ -77,26 +77,26 @@ pub(crate) struct DayHoldings {
 }
 
 /// Input of the decision.
-pub(crate) struct Holdings {
-    pub days: BTreeMap<NaiveDate, DayHoldings>,
+pub(crate) struct RetentionInput {
+    pub days: BTreeMap<NaiveDate, DaySummary>,
     /// Every day before this one is closed, in the index, and before the last checkpoint.
     pub settled_before: NaiveDate,
     /// Number of the oldest message with open deliveries.
-    pub owed: Option<u64>,
+    pub oldest_open: Option<u64>,
 }
 
 /// Decides what is removed.
 pub(crate) fn plan(
     retention: &Retention,
-    holdings: &Holdings,
+    input: &RetentionInput,
     now: DateTime<Utc>,
 ) -> RetentionPlan {
     let mut plan = RetentionPlan::default();
-    let end = records_end(retention, holdings, now, &mut plan.held_by);
-    let gone = holdings.days.range(..end);
+    let end = records_end(retention, input, now, &mut plan.held_by);
+    let gone = input.days.range(..end);
     plan.removed.extend(removed(gone, RemovedForm::Records));
     if !retention.keep_jsonl {
-        let closed = holdings.days.range(end..holdings.settled_before.max(end));
+        let closed = input.days.range(end..input.settled_before.max(end));
         let files = closed.filter(|(_, day)| day.file.is_some());
         plan.removed.extend(removed(files, RemovedForm::Files));
     }
@@ -106,23 +106,25 @@ pub(crate) fn plan(
 /// Returns the first day that stays.
 fn records_end(
     retention: &Retention,
-    holdings: &Holdings,
+    input: &RetentionInput,
     now: DateTime<Utc>,
     held_by: &mut Option<u64>,
 ) -> NaiveDate {
     let today = now.date_naive();
-    let mut bytes: u64 = holdings.days.values().map(|day| day.stored + day.file.unwrap_or(0)).sum();
-    let mut days = holdings.days.iter().peekable();
+    let mut bytes: u64 = input.days.values().map(|day| day.stored + day.file.unwrap_or(0)).sum();
+    let mut days = input.days.iter().peekable();
     let mut end = NaiveDate::MIN;
     while let Some((&date, day)) = days.next() {
         let age = (today - date).num_days();
         let is_old = retention.max_age_days.is_some_and(|most| age > i64::from(most));
         let is_much = retention.max_bytes.is_some_and(|most| bytes > most);
-        if !is_old && !is_much || date >= holdings.settled_before {
+        if !is_old && !is_much || date >= input.settled_before {
             break;
         }
-        if let Some(owed) = holdings.owed.filter(|owed| *owed <= day.last.seq) {
-            *held_by = Some(owed);
+        if let Some(oldest_open) =
+            input.oldest_open.filter(|oldest_open| *oldest_open <= day.last.seq)
+        {
+            *held_by = Some(oldest_open);
             break;
         }
         bytes -= day.stored + day.file.unwrap_or(0);
@@ -135,7 +137,7 @@ fn records_end(
 }
 
 fn removed<'a>(
-    mut days: impl Iterator<Item = (&'a NaiveDate, &'a DayHoldings)>,
+    mut days: impl Iterator<Item = (&'a NaiveDate, &'a DaySummary)>,
     what: RemovedForm,
 ) -> Option<Removed> {
     let (&from_day, day) = days.next()?;
@@ -168,8 +170,8 @@ mod tests {
     }
 
     /// Days 1 to 9 with ten records and 100 bytes each; all but the last two are settled.
-    fn holdings() -> Holdings {
-        let day = |n: u32| DayHoldings {
+    fn input() -> RetentionInput {
+        let day = |n: u32| DaySummary {
             first: u64::from(n) * 10,
             last: Head { seq: u64::from(n) * 10 + 9, hash: Hash::from_bytes([n as u8; 32]) },
             lines: 10,
@@ -178,15 +180,15 @@ mod tests {
             file: Some(40),
         };
         let days = (1..=9).map(|n| (date(n), day(n))).collect();
-        Holdings { days, settled_before: date(8), owed: None }
+        RetentionInput { days, settled_before: date(8), oldest_open: None }
     }
 
     /// `what from-to first..last lines` of each removal, on the tenth.
-    fn planned(retention: Retention, holdings: &Holdings) -> (Vec<String>, Option<u64>) {
+    fn planned(retention: Retention, input: &RetentionInput) -> (Vec<String>, Option<u64>) {
         let now = date(10).and_hms_opt(1, 0, 0).unwrap().and_utc();
-        let plan = plan(&retention, holdings, now);
+        let plan = plan(&retention, input, now);
         let texts = plan.removed.iter().map(|r| {
-            assert_eq!(r.hash, holdings.days[&r.to_day].last.hash);
+            assert_eq!(r.hash, input.days[&r.to_day].last.hash);
             let days = (r.from_day.format("%-d"), r.to_day.format("%-d"));
             format!("{:?} {}-{} {}..{} {}", r.what, days.0, days.1, r.first, r.last, r.lines)
         });
@@ -200,7 +202,7 @@ mod tests {
     #[test]
     fn whole_days_are_removed_by_age_and_size_but_never_the_last() {
         let none = (Vec::new(), None);
-        let all = holdings();
+        let all = input();
         assert_eq!(planned(Retention::default(), &all), none);
         assert_eq!(planned(by_age(9), &all), none);
         assert_eq!(planned(by_age(7), &all).0, ["Records 1-2 10..29 20"]);
@@ -209,23 +211,24 @@ mod tests {
         assert_eq!(planned(by_size(900), &all), none);
         assert_eq!(planned(by_size(899), &all).0, ["Records 1-1 10..19 10"]);
         assert_eq!(planned(by_size(0), &all).0, ["Records 1-7 10..79 70"]);
-        let empty = Holdings { days: BTreeMap::new(), settled_before: date(8), owed: None };
+        let empty =
+            RetentionInput { days: BTreeMap::new(), settled_before: date(8), oldest_open: None };
         assert_eq!(planned(by_age(0), &empty), none);
     }
 
     #[test]
     fn open_delivery_keeps_its_day_and_later_ones() {
-        let held = Holdings { owed: Some(35), ..holdings() };
+        let held = RetentionInput { oldest_open: Some(35), ..input() };
         assert_eq!(planned(by_age(5), &held), (vec!["Records 1-2 10..29 20".to_owned()], Some(35)));
-        let held = Holdings { owed: Some(12), ..holdings() };
+        let held = RetentionInput { oldest_open: Some(12), ..input() };
         assert_eq!(planned(by_age(5), &held), (Vec::new(), Some(12)));
-        let held = Holdings { owed: Some(85), ..holdings() };
+        let held = RetentionInput { oldest_open: Some(85), ..input() };
         assert_eq!(planned(by_age(5), &held).1, None);
     }
 
     #[test]
     fn segments_in_the_index_are_removed_without_keep_jsonl() {
-        let mut all = holdings();
+        let mut all = input();
         let retention = Retention { keep_jsonl: false, ..Retention::default() };
         assert_eq!(planned(retention, &all).0, ["Files 1-7 10..79 70"]);
         let both = Retention { keep_jsonl: false, ..by_age(7) };
@@ -236,7 +239,7 @@ mod tests {
 
     #[test]
     fn block_over_two_days_is_not_cut() {
-        let mut all = holdings();
+        let mut all = input();
         all.days.get_mut(&date(3)).unwrap().straddles = true;
         assert_eq!(planned(by_age(7), &all).0, ["Records 1-1 10..19 10"]);
         assert_eq!(planned(by_age(6), &all).0, ["Records 1-3 10..39 30"]);

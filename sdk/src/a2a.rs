@@ -97,13 +97,13 @@ fn read(mut message: Value) -> Option<Message> {
 impl TaskAnswer {
     /// Sets the text message that an A2A client gets beside the result.
     #[must_use]
-    pub fn saying(self, text: impl Into<String>) -> Self {
+    pub fn message(self, text: impl Into<String>) -> Self {
         self.field("message", text.into())
     }
 
     /// Sets the message that an A2A client gets beside the result, from any parts.
     #[must_use]
-    pub fn saying_parts(self, parts: Vec<Part>) -> Self {
+    pub fn message_parts(self, parts: Vec<Part>) -> Self {
         self.field("message", json!({ "parts": parts }))
     }
 

@@ -108,9 +108,9 @@ impl Agent {
 
     /// Ends this session at once: drops running handlers and returns messages in flight to the
     /// inbox without a failed attempt.
-    pub fn give_back(self) {
+    pub fn release(self) {
         if let Some(attachment) = self.0.attachment.get() {
-            self.0.system.give_back(self.0.id.clone(), *attachment);
+            self.0.system.detach_releasing(self.0.id.clone(), *attachment);
         }
     }
 }

@@ -180,7 +180,7 @@ impl ScriptRun<'_> {
 /// A completed answer whose summary is also its message. It has no default artifact, because the
 /// scripts define theirs.
 fn completed(summary: &str) -> TaskAnswer {
-    TaskAnswer::completed(summary).saying(summary)
+    TaskAnswer::completed(summary).message(summary)
 }
 
 /// The only artifact of a task. Its id is constant, so running the script again changes nothing.

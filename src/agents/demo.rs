@@ -184,7 +184,7 @@ impl Demo {
     /// Detaches the cast and returns its messages in flight to the mailboxes.
     pub fn leave(&self) {
         for agent in self.others.iter().chain([&self.lead]) {
-            agent.clone().give_back();
+            agent.clone().release();
         }
     }
 

@@ -153,9 +153,9 @@ impl<'a> Question<'a> {
         let answer = TaskAnswer::completed(summary);
         // A question gets a plain message; any other request gets a task with an artifact.
         if self.text.trim_end().ends_with('?') {
-            answer.saying(response).directly()
+            answer.message(response).directly()
         } else {
-            answer.text_artifact("answer", &response).saying(response)
+            answer.text_artifact("answer", &response).message(response)
         }
     }
 }

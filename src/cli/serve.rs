@@ -298,7 +298,7 @@ fn start_http(frontend: Frontend) -> anyhow::Result<actix_web::dev::Server> {
     let Frontend { listener, edge, http, tls, .. } = frontend;
     let connections = Arc::clone(edge.http_metrics().connections());
     let watch = Arc::clone(&connections).watch();
-    actix_web::rt::spawn(edge.parts().endlessly("connection_watcher", watch));
+    actix_web::rt::spawn(edge.liveness().endlessly("connection_watcher", watch));
     let workers = http.workers.or(std::thread::available_parallelism().ok().map(Into::into));
     let workers = workers.unwrap_or(1);
     let server = HttpServer::new(move || {
@@ -354,7 +354,7 @@ async fn serve(
     } else {
         None
     };
-    let parts = bus.system().parts().clone();
+    let parts = bus.system().liveness().clone();
     let pump = PushDispatcher::new(tasks.clone(), webhooks).run();
     let pump = actix_web::rt::spawn(parts.endlessly("webhooks", pump));
     let watch = Arc::clone(&frontend.keys).watch(bus.system().clone());

@@ -54,7 +54,7 @@ fn noise(bytes: usize) -> String {
 
 /// A journal whose days before today fill the index with some megabytes.
 fn days_before(folder: &Path) {
-    let retention = Retention { pack: false, ..Retention::default() };
+    let retention = Retention { compress: false, ..Retention::default() };
     let (mut journal, _) = Journal::open(&Options { retention, ..Options::new(folder) }).unwrap();
     let now = chrono::Utc::now();
     for seq in 1..=40 {

@@ -20,7 +20,7 @@ use crate::server::{Server, id_of, message, new_id};
 
 /// A log that was written before any server started here.
 fn written(folder: &Path, lines: &[Record]) {
-    let retention = Retention { pack: false, ..Retention::default() };
+    let retention = Retention { compress: false, ..Retention::default() };
     let options = Options { retention, ..Options::new(folder) };
     let (mut journal, _) = Journal::open(&options).unwrap();
     lines.chunks(500).for_each(|lines| journal.commit(lines).unwrap());

@@ -268,10 +268,10 @@ async fn a_task_store_that_refused_is_ready_again_without_a_task() {
 async fn a_part_that_ended_is_named_and_can_be_waited_for() {
     let rig = rig().await;
     assert!(rig.send().await.is_accepted());
-    assert!(rig.system.parts().ended().is_empty());
+    assert!(rig.system.liveness().ended().is_empty());
     rig.disk.0.panics.store(true, SeqCst);
     let sent = actix_web::rt::spawn(rig.send());
-    let ended = tokio::time::timeout(SOON, rig.system.parts().first_end()).await.unwrap();
+    let ended = tokio::time::timeout(SOON, rig.system.liveness().first_end()).await.unwrap();
     assert_eq!((ended.part, ended.panicked), ("journal", true));
     let (status, body) = rig.ready().await;
     assert_eq!((status, &body["parts"]["journal"]), (503, &json!("ended")), "{body}");
@@ -283,7 +283,7 @@ async fn a_part_that_ended_is_named_and_can_be_waited_for() {
 async fn what_ends_because_the_server_stops_is_no_fault() {
     let rig = rig().await;
     assert!(rig.send().await.is_accepted());
-    let parts = rig.system.parts().clone();
+    let liveness = rig.system.liveness().clone();
     rig.end().await;
-    assert_eq!(parts.ended(), []);
+    assert_eq!(liveness.ended(), []);
 }

@@ -398,7 +398,7 @@ async fn an_empty_plain_answer_still_ends_the_task() {
     let side = Side::start();
     let (tim, mut inbox) = tim(&side).await;
     let (task, ()) = tokio::join!(side.task("tim", text("x")), async {
-        let answer = TaskAnswer::completed("x").saying_parts(Vec::new()).directly();
+        let answer = TaskAnswer::completed("x").message_parts(Vec::new()).directly();
         tim.send_task_response(&asked(&mut inbox).await, answer).await.unwrap();
     });
     assert_eq!(task.status.state, TaskState::Completed);

@@ -217,7 +217,7 @@ fn a_damaged_token_file_stops_the_start() {
 async fn an_a2a_caller_has_an_owner_and_a_name() {
     async fn tell(caller: A2aCaller) -> HttpResponse {
         let sees = [caller.sees_everything(), caller.may_see("client:acme")];
-        HttpResponse::Ok().json((caller.owner(), caller.travels_as(), sees))
+        HttpResponse::Ok().json((caller.owner(), caller.sender(), sees))
     }
     let folder = tempfile::tempdir().unwrap();
     let file = TokenFile::below(folder.path());

@@ -6,7 +6,9 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 
 use a2a_actors::{BusSettings, BusSystem, BusThread};
-use a2a_journal::{Commit, CommitError, Journal, JournalReader, Options, Parts, Record, Recovered};
+use a2a_journal::{
+    Commit, CommitError, Journal, JournalReader, Liveness, Options, Record, Recovered,
+};
 use a2a_protocol::MessageId;
 
 use crate::listener::SOON;
@@ -69,8 +71,8 @@ impl Commit for Unreliable {
         self.journal.probe()
     }
 
-    fn parts(&self) -> Parts {
-        self.journal.parts()
+    fn liveness(&self) -> Liveness {
+        self.journal.liveness()
     }
 
     fn close(&mut self) -> Result<(), CommitError> {

@@ -127,7 +127,7 @@ async fn failed_delivery_is_redelivered_and_a_lost_agent_fails_all_of_its_own() 
     tokio::time::timeout(SOON, durable).await.unwrap().unwrap();
     let (delivery, _first) = next(&mut inbox).await;
     assert_eq!((delivery.seq, delivery.attempt), (sent[0], 2));
-    team.bus.system().lose(team.tim.clone(), number, "the line went dead".into());
+    team.bus.system().detach_failed(team.tim.clone(), number, "the line went dead".into());
     let (_, _several, mut inbox) = team.attach(2).await;
     for (seq, attempt) in [(sent[0], 3), (sent[1], 2)] {
         let (delivery, settle) = next(&mut inbox).await;
@@ -148,7 +148,7 @@ async fn one_that_is_away_keeps_its_messages_and_what_waits_goes_to_another() {
     let sent = team.send(3).await;
     let (_, first) = next(&mut inbox).await;
     several.window.store(0, Relaxed);
-    team.bus.system().set_present(team.tim.clone(), number, false);
+    team.bus.system().set_reachable(team.tim.clone(), number, false);
     let agents = team.bus.agents().await;
     assert_eq!(agents.iter().find(|agent| agent.agent_id == team.tim).unwrap().sessions, 0);
     let (_, _other, mut other_inbox) = team.attach(5).await;
@@ -157,7 +157,7 @@ async fn one_that_is_away_keeps_its_messages_and_what_waits_goes_to_another() {
     }
     // It is back, and what it was given before still counts.
     several.window.store(1, Relaxed);
-    team.bus.system().set_present(team.tim.clone(), number, true);
+    team.bus.system().set_reachable(team.tim.clone(), number, true);
     let (answered, durable) = oneshot::channel();
     first.send(Ok(Handled { note: None, durable: Some(answered) })).unwrap();
     tokio::time::timeout(SOON, durable).await.unwrap().unwrap();

@@ -61,7 +61,7 @@ pub trait AgentRuntime: Send + Sync {
     }
 
     /// Number of messages handled at once, read before each delivery. It may change, also to 0;
-    /// call [`BusSystem::set_present`](crate::BusSystem::set_present) to make the bus read it
+    /// call [`BusSystem::set_reachable`](crate::BusSystem::set_reachable) to make the bus read it
     /// again.
     fn max_in_flight(&self) -> usize {
         1

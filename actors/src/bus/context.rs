@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use a2a_journal::{EventRecord, JournalReader, Parts, Record};
+use a2a_journal::{EventRecord, JournalReader, Liveness, Record};
 use a2a_policy::Now;
 use a2a_protocol::Event;
 use chrono::{SubsecRound, Utc};
@@ -46,8 +46,8 @@ pub(crate) struct BusContext {
     pub(crate) stats: Arc<Stats>,
     /// The journal for reading; its calls block.
     pub(crate) reader: Arc<dyn JournalReader>,
-    /// Parts of the program whose end stops the server.
-    pub(crate) parts: Parts,
+    /// Components of the program whose end stops the server.
+    pub(crate) liveness: Liveness,
 }
 
 impl BusContext {
@@ -84,8 +84,8 @@ pub(crate) async fn run_day_clock(bus: Rc<BusContext>) {
         if today != day && !bus.stopping.get() {
             day = today;
             bus.seq.set(bus.seq.get() + RESERVED_SEQS);
-            let line = Record::Event(bus.event(Event::Removed));
-            bus.append(Append { line, on_commit: OnCommit::Nothing });
+            let record = Record::Event(bus.event(Event::Removed));
+            bus.append(Append { record, on_commit: OnCommit::Nothing });
         }
     }
 }

@@ -40,7 +40,9 @@ pub use acknowledge::AckHandle;
 pub(crate) use acknowledge::{Settle, Settlement};
 pub(crate) use attempts::{CancelRunning, Retracted, StartAttempt};
 pub(crate) use pull::{Poll, Polling, Pull, PulledDeliveries};
-pub(crate) use session::{Departure, HandOver, Leave, Session, SetRuntime, Wake, delivery};
+pub(crate) use session::{
+    DetachMode, DetachRuntime, HandOver, Session, SetRuntime, Wake, delivery,
+};
 
 /// Index of a mailbox; unlike the mailbox it can travel in actor messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

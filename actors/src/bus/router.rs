@@ -33,7 +33,7 @@ mod sessions;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use a2a_journal::{Alive, Record, Recovered};
+use a2a_journal::{LivenessGuard, Record, Recovered};
 use a2a_policy::{
     Accepted, AccessRules, AdmissionVerdict, Breaker, Caller, DedupIndex, DedupRecord, Directory,
     InboxLimits, Incoming, Ledger, Now, RateLimits, RefusalSampler, Undo, admit,
@@ -67,10 +67,10 @@ pub(crate) use dead_letters::{AttemptsExhausted, ListDeadLetters, ResolveDeadLet
 pub(crate) use directory::{ClaimNames, Register, RemoveAgent};
 pub(crate) use directory_views::{Explain, FindAgent, FindName, ListAgents, ListReachable};
 pub(crate) use inspection::{LoadPart, PeekInbox, ReadLoad};
-pub(crate) use sessions::{Attach, AttachInterceptor, Detach, ForInbox, MoveWaiting, SetPresent};
+pub(crate) use sessions::{Attach, AttachInterceptor, Detach, ForInbox, MoveWaiting, SetReachable};
 
 use dead_letters::DeadLetters;
-use records::message_line;
+use records::message_record;
 use sessions::AgentSessions;
 
 /// Maximum entries of a list that one actor message scans, so that a list of any length does not
@@ -92,7 +92,7 @@ impl<T, Cursor> Default for Part<T, Cursor> {
 
 pub(crate) struct Router {
     bus: Rc<BusContext>,
-    _alive: Alive,
+    _alive: LivenessGuard,
     directory: Directory,
     dedup: DedupIndex,
     /// `None` when the ledger is disabled.
@@ -134,7 +134,7 @@ impl Router {
             inbox_limits: settings.inbox_limits(),
             pending_bytes: settings.pending_bytes,
             dead_letter_bytes: settings.max_dead_letter_bytes,
-            _alive: bus.parts.endless("router"),
+            _alive: bus.liveness.endless("router"),
             bus,
             directory,
             dedup: DedupIndex::default(),
@@ -245,9 +245,9 @@ impl Router {
         if self.refusals.is_written(by.as_ref(), outcome, size, now) {
             let receipt = Receipt { outcome, ..self.receipt(submission, now) };
             let took = Clock::since(submission.since);
-            let line = Record::Message(message_line(&receipt, caller, submission, now, took));
+            let record = Record::Message(message_record(&receipt, caller, submission, now, took));
             let on_commit = OnCommit::FirstReceipt { receipt, kind, first, reply };
-            self.bus.append(Append { line, on_commit });
+            self.bus.append(Append { record, on_commit });
         } else {
             let receipt = Receipt { outcome, ..records::unnumbered_receipt(submission, now) };
             self.count_refusals(ctx);
@@ -272,13 +272,13 @@ impl Router {
         let mut receipt = self.receipt(&submission, now);
         receipt.outcome = accepted.outcome;
         receipt.recipients = accepted.recipients.into();
-        let mut line =
-            message_line(&receipt, caller, &submission, now, Clock::since(submission.since));
+        let mut record =
+            message_record(&receipt, caller, &submission, now, Clock::since(submission.since));
         let (Ok(message), Some(seq)) = (submission.message, receipt.seq) else { return };
         let mut undo = None;
         if let Some(change) = accepted.change {
             let (how, facts) = self.change_ledger(change, seq, ctx);
-            (undo, line.facts) = (how, facts);
+            (undo, record.facts) = (how, facts);
         } else if let Some(ledger) = &mut self.ledger {
             ledger.note_activity(&message, now);
         }
@@ -303,7 +303,7 @@ impl Router {
         }
         let delivery = Some(PendingDelivery { to, stored, delivered_early, undo });
         let on_commit = OnCommit::Receipt { receipt, kind, reply, delivery };
-        self.bus.append(Append { line: Record::Message(line), on_commit });
+        self.bus.append(Append { record: Record::Message(record), on_commit });
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use a2a_journal::{Commit, JournalReader, Parts, Recovered};
+use a2a_journal::{Commit, JournalReader, Liveness, Recovered};
 use a2a_policy::{Caller, LedgerRefusal};
 use a2a_protocol::{Outcome, Receipt};
 use actix::prelude::*;
@@ -76,7 +76,7 @@ pub struct BusSystem {
     keeps_ledger: bool,
     bus_tasks: BusTasks,
     stop: tokio::sync::mpsc::Sender<StopRequest>,
-    parts: Parts,
+    liveness: Liveness,
 }
 
 /// Join handle of the bus thread.
@@ -110,13 +110,13 @@ impl BusSystem {
         let keeps_ledger = settings.ledger.enabled;
         let reader = journal.reader();
         let stats = Arc::new(Stats::new(settings.stalled_after));
-        let parts = journal.parts();
+        let liveness = journal.liveness();
         let counters = Arc::clone(&stats);
         let (head_sender, head) = watch::channel(reader.head().seq);
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, stop_requests) = tokio::sync::mpsc::channel(1);
         let agents = handlers.handle().clone();
-        let alive = parts.returning("bus");
+        let alive = liveness.returning("bus");
         let thread = std::thread::Builder::new()
             .name("a2a-bus".into())
             .spawn(move || {
@@ -134,7 +134,7 @@ impl BusSystem {
             })
             .map_err(StartError::Thread)?;
         let (router, bus_tasks) = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
-        let system = Self { router, reader, stats, head, keeps_ledger, bus_tasks, stop, parts };
+        let system = Self { router, reader, stats, head, keeps_ledger, bus_tasks, stop, liveness };
         Ok((system, BusThread(thread)))
     }
 
@@ -237,10 +237,10 @@ impl BusSystem {
         &self.stats
     }
 
-    /// Parts whose end stops the server: those of the bus and of its journal; others may join.
+    /// Liveness whose end stops the server: those of the bus and of its journal; others may join.
     #[must_use]
-    pub fn parts(&self) -> &Parts {
-        &self.parts
+    pub fn liveness(&self) -> &Liveness {
+        &self.liveness
     }
 
     /// Why any message sent now would be refused; `None` when the bus accepts messages.
@@ -306,7 +306,7 @@ mod tests {
         let (system, _) = BusSystem::start(settings, journal, recovered).unwrap();
         let refuses = system.refuses().await.unwrap();
         send_deadly(&system);
-        let ended = system.parts().first_end();
+        let ended = system.liveness().first_end();
         let ended = tokio::time::timeout(Duration::from_secs(20), ended).await.unwrap();
         (system, refuses, ended)
     }

@@ -36,7 +36,7 @@ pub(super) mod write_behind;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use a2a_journal::Alive;
+use a2a_journal::LivenessGuard;
 use a2a_policy::tasks::TaskTransition;
 use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
@@ -105,7 +105,7 @@ pub(super) struct Service {
     deadlines: Deadlines,
     /// Intervals of the timeout check and of the expiry sweep.
     timers: Option<[SpawnHandle; 2]>,
-    _alive: Alive,
+    _alive: LivenessGuard,
 }
 
 impl Service {
@@ -121,7 +121,7 @@ impl Service {
         write_behind: WriteBehindLimit,
     ) -> Self {
         Self {
-            _alive: bus.parts().returning("task_service"),
+            _alive: bus.liveness().returning("task_service"),
             bus,
             scheduler: Scheduler::new(settings.queue_per_context),
             settings,

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use a2a_journal::Alive;
+use a2a_journal::LivenessGuard;
 use a2a_taskdb::{TaskStoreError, TaskWriter, Write};
 use actix::Addr;
 
@@ -32,7 +32,7 @@ pub(super) fn start(
     store: Box<dyn TaskWriter>,
     service: Addr<Service>,
     stats: Arc<TaskStats>,
-    alive: Alive,
+    alive: LivenessGuard,
 ) -> std::io::Result<(Sender<Vec<WriteJob>>, JoinHandle<()>)> {
     let (sender, jobs) = channel();
     let thread = std::thread::Builder::new().name("a2a-task-store".into()).spawn(move || {

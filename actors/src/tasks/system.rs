@@ -160,14 +160,14 @@ impl TaskSystem {
             Arc::clone(&stats),
             write_behind.clone(),
         );
-        let (counters, parts) = (Arc::clone(&stats), bus.parts().clone());
+        let (counters, liveness) = (Arc::clone(&stats), bus.liveness().clone());
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, mut stops) = mpsc::channel(1);
         let (running, ended) = std::sync::mpsc::sync_channel(1);
         let spawned = bus.bus_tasks().spawn(move |closing| async move {
             let _running = running;
             let service = service.start();
-            let alive = parts.returning("task_store");
+            let alive = liveness.returning("task_store");
             match store_writer::start(store, service.clone(), counters, alive) {
                 Ok((jobs, writer)) => {
                     let _ = service.send(super::service::OpenStoreQueue(jobs)).await;

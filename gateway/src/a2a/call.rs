@@ -82,7 +82,7 @@ impl A2a {
         Ok(CallContext {
             caller: TaskCaller {
                 owner: caller.owner().into(),
-                principal: caller.travels_as().clone(),
+                principal: caller.sender().clone(),
                 is_client: !matches!(caller.principal(), Some(Principal::Agent(_))),
                 sees_all: caller.sees_everything(),
                 trace: trace::given(request.headers()),

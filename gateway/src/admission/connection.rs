@@ -25,7 +25,7 @@ pub(crate) struct Connection {
     closed: AtomicBool,
     /// When it last began or ended a response, in milliseconds since the server started.
     since: AtomicU64,
-    untaken: Mutex<Untaken>,
+    unwritten: Mutex<UnwrittenChunks>,
     begun: Instant,
     _counted: Arc<()>,
 }
@@ -43,7 +43,7 @@ enum Handle {
 
 /// Chunks of responses that were passed on and are not written yet.
 #[derive(Debug, Default)]
-struct Untaken {
+struct UnwrittenChunks {
     next: u64,
     /// The number of the chunk, and since when it waits, in milliseconds since the server started.
     pieces: Vec<(u64, u64)>,
@@ -54,7 +54,7 @@ struct Untaken {
 pub(crate) struct ActiveRequest {
     connection: Arc<Connection>,
     /// The number of its chunk that is not written yet; `None` when all are.
-    untaken: Option<u64>,
+    unwritten: Option<u64>,
 }
 
 impl Connection {
@@ -65,7 +65,7 @@ impl Connection {
             refused: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             since: AtomicU64::new(milliseconds(begun.elapsed())),
-            untaken: Mutex::default(),
+            unwritten: Mutex::default(),
             begun,
             _counted: counted,
         }
@@ -74,7 +74,7 @@ impl Connection {
     /// Registers a request in flight; also how many there are with it.
     pub(crate) fn begin(self: &Arc<Self>) -> (ActiveRequest, usize) {
         let before = self.busy.fetch_add(1, Relaxed);
-        (ActiveRequest { connection: Arc::clone(self), untaken: None }, before + 1)
+        (ActiveRequest { connection: Arc::clone(self), unwritten: None }, before + 1)
     }
 
     /// Requests in flight.
@@ -88,12 +88,12 @@ impl Connection {
     }
 
     /// Since when the oldest unwritten chunk waits.
-    pub(super) fn untaken_since(&self) -> Option<u64> {
-        self.untaken().pieces.iter().map(|(_, since)| *since).min()
+    pub(super) fn unwritten_since(&self) -> Option<u64> {
+        self.unwritten().pieces.iter().map(|(_, since)| *since).min()
     }
 
-    fn untaken(&self) -> MutexGuard<'_, Untaken> {
-        self.untaken.lock()
+    fn unwritten(&self) -> MutexGuard<'_, UnwrittenChunks> {
+        self.unwritten.lock()
     }
 
     /// Counts a refused request; how many there are with it.
@@ -154,17 +154,17 @@ impl ActiveRequest {
     /// A chunk of the response was passed on to be written.
     pub(crate) fn hand_over(&mut self) {
         let now = milliseconds(self.connection.begun.elapsed());
-        let mut untaken = self.connection.untaken();
-        let number = untaken.next;
-        untaken.next += 1;
-        untaken.pieces.push((number, now));
-        self.untaken = Some(number);
+        let mut unwritten = self.connection.unwritten();
+        let number = unwritten.next;
+        unwritten.next += 1;
+        unwritten.pieces.push((number, now));
+        self.unwritten = Some(number);
     }
 
     /// The last chunk was written: another one may follow.
     pub(crate) fn taken(&mut self) {
-        if let Some(number) = self.untaken.take() {
-            self.connection.untaken().pieces.retain(|(other, _)| *other != number);
+        if let Some(number) = self.unwritten.take() {
+            self.connection.unwritten().pieces.retain(|(other, _)| *other != number);
         }
     }
 }

@@ -178,7 +178,7 @@ impl Connections {
         let (longest, stalled) = (milliseconds(self.longest), milliseconds(self.stalled));
         self.open().retain(|connection| {
             let Some(connection) = connection.upgrade() else { return false };
-            let why = if connection.untaken_since().is_some_and(|since| now > since + stalled) {
+            let why = if connection.unwritten_since().is_some_and(|since| now > since + stalled) {
                 CloseReason::Stalled
             } else if connection.busy() == 0 && now > connection.since() + longest {
                 CloseReason::Idle

@@ -190,7 +190,7 @@ impl A2aCaller {
     /// The sender of its messages on the bus. People and anonymous callers share
     /// [`UNNAMED_CLIENT`].
     #[must_use]
-    pub fn travels_as(&self) -> &AgentId {
+    pub fn sender(&self) -> &AgentId {
         &self.name
     }
 

@@ -59,7 +59,7 @@ pub(crate) async fn parts(http_metrics: &HttpMetrics, bus: &BusSystem, a2a: &A2a
         index(bus),
     ];
     // Checked last, because a part may end while the others are asked.
-    for ended in bus.parts().ended() {
+    for ended in bus.liveness().ended() {
         let detail = format!("{ended}. The program ends by itself; start it again.");
         let part = Part::needed(ended.part, "ended", Some(detail));
         match parts.iter_mut().find(|known| known.name == ended.part) {

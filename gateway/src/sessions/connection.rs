@@ -349,7 +349,7 @@ impl AgentConnection {
         if let Some(id) = hello.resume
             && let Some(before) = self.permit.resume(id).await
         {
-            std::mem::replace(&mut self.remote, before).give_back();
+            std::mem::replace(&mut self.remote, before).release();
             resumed = true;
         }
         self.grace = Duration::from_secs(grace);

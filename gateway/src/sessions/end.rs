@@ -73,7 +73,7 @@ impl End {
             Self::Stopping => {
                 // Settlements are answered first.
                 let _ = timeout(LAST_WORDS, connection.flush()).await;
-                connection.remote.give_back();
+                connection.remote.release();
                 let detail = "the server is stopping; connect again when it is back";
                 close(connection.ws, &mut connection.incoming, CloseCode::Away, detail).await;
             }
@@ -108,13 +108,13 @@ impl End {
             Self::Lost => linger(connection).await,
             Self::Silent => {
                 let detail = "nothing was heard of you for too long, not even an answer to a ping";
-                abandon(&connection, SILENT, detail);
+                close_at_once(&connection, SILENT, detail);
                 connection.remote.set_loss_reason("the agent's connection was silent for too long");
                 linger(connection).await;
             }
             Self::Stalled => {
                 let detail = "you took nothing for too long";
-                abandon(&connection, STALLED, detail);
+                close_at_once(&connection, STALLED, detail);
                 connection
                     .remote
                     .set_loss_reason("the agent's connection took nothing for too long");
@@ -147,7 +147,7 @@ async fn close(
 }
 
 /// Closes without waiting for a peer that does not read.
-fn abandon(connection: &AgentConnection, code: u16, detail: &'static str) {
+fn close_at_once(connection: &AgentConnection, code: u16, detail: &'static str) {
     let reason = CloseReason { code: CloseCode::Other(code), description: Some(detail.to_owned()) };
     let ws = connection.ws.clone();
     actix_web::rt::spawn(async move {
@@ -166,6 +166,6 @@ async fn linger(connection: AgentConnection) {
     tokio::select! {
         () = sleep(grace) => remote.set_loss_reason("the connection of the agent was lost, and it did not come back in time"),
         Some(request) = permit.requests.recv() => drop(request.send(remote)),
-        () = stopped(&mut stops) => remote.give_back(),
+        () = stopped(&mut stops) => remote.release(),
     }
 }

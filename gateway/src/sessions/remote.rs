@@ -111,10 +111,10 @@ impl RemoteAgent {
         self.set(0, false);
     }
 
-    fn set(&self, window: usize, present: bool) {
+    fn set(&self, window: usize, reachable: bool) {
         self.remote.window.store(window, Relaxed);
         if let Some(attachment) = self.attachment {
-            self.bus.set_present(self.agent.clone(), attachment, present);
+            self.bus.set_reachable(self.agent.clone(), attachment, reachable);
         }
     }
 
@@ -191,9 +191,9 @@ impl RemoteAgent {
     }
 
     /// Detaches without a fault: messages in flight are returned.
-    pub(crate) fn give_back(mut self) {
+    pub(crate) fn release(mut self) {
         if let Some(attachment) = self.attachment.take() {
-            self.bus.give_back(self.agent.clone(), attachment);
+            self.bus.detach_releasing(self.agent.clone(), attachment);
         }
     }
 }
@@ -211,7 +211,7 @@ impl std::fmt::Debug for RemoteAgent {
 impl Drop for RemoteAgent {
     fn drop(&mut self) {
         if let Some(attachment) = self.attachment.take() {
-            self.bus.lose(self.agent.clone(), attachment, self.why_lost.to_owned());
+            self.bus.detach_failed(self.agent.clone(), attachment, self.why_lost.to_owned());
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::Alive;
+use crate::LivenessGuard;
 use crate::index::Index;
 use crate::index::block::{BlockBuilder, LINES};
 use crate::index::reopen::{Backoff, reopen};
@@ -25,7 +25,7 @@ const NICE: i32 = 10;
 /// Starts the thread. It ends on [`Stop`], with the last error if there was one. `pause` is the
 /// first pause before a failed index is opened again.
 pub(crate) fn start(
-    alive: Alive,
+    alive: LivenessGuard,
     shared: Arc<SharedJournal>,
     worker: Arc<RetentionWorker>,
     has_summaries: bool,

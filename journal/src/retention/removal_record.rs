@@ -9,7 +9,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::journal::{CommitError, Journal};
 use crate::record::RemovedForm;
-use crate::retention::{Holdings, plan};
+use crate::retention::{RetentionInput, plan};
 use crate::segment::list_segments;
 use crate::{EventRecord, Fact, Record, Recovered, Retention, RetentionPlan};
 
@@ -89,18 +89,21 @@ impl Journal {
     }
 
     fn plan(&self, now: DateTime<Utc>) -> RetentionPlan {
-        let plan = self.holdings().map(|holdings| plan(&self.retention, &holdings, now));
+        let plan = self.input().map(|input| plan(&self.retention, &input, now));
         let plan = plan.unwrap_or_else(|error| {
             tracing::error!(%error, "what is too old cannot be determined");
             RetentionPlan::default()
         });
         if let Some(seq) = plan.held_by {
-            tracing::warn!(seq, "days that should be removed are kept: this message is still owed");
+            tracing::warn!(
+                seq,
+                "days that should be removed are kept: this message still has open deliveries"
+            );
         }
         plan
     }
 
-    fn holdings(&self) -> io::Result<Holdings> {
+    fn input(&self) -> io::Result<RetentionInput> {
         let index = self.shared.index().map_err(io::Error::other)?;
         let mut days = index.days();
         let newest = index.last().map(|meta| meta.end.day);
@@ -110,13 +113,18 @@ impl Journal {
                 && let Some((file, size)) = file.sized(&self.shared.dir)?
             {
                 // A closed segment will be compressed and counts with the size it will have.
-                let waits = self.retention.pack && !file.is_compressed && Some(file.day) < newest;
+                let waits =
+                    self.retention.compress && !file.is_compressed && Some(file.day) < newest;
                 day.file = Some(if waits { size.min(day.stored) } else { size });
             }
         }
         let stored = self.shared.tail().stored.map(|(_, day)| day);
         let settled_before = newest.min(stored).unwrap_or(NaiveDate::MIN);
-        Ok(Holdings { days, settled_before, owed: self.state.held.keys().next().copied() })
+        Ok(RetentionInput {
+            days,
+            settled_before,
+            oldest_open: self.state.held.keys().next().copied(),
+        })
     }
 
     /// The records of a removal, without numbers. Those with the facts and agents to preserve come

@@ -13,7 +13,7 @@ use crate::index::tail::SharedJournal;
 use crate::recovery::delivery_state::RemovalMarks;
 use crate::segment::compress::{clean_up, compress};
 use crate::segment::{compressed_path, list_segments, plain_path};
-use crate::{Alive, Disk, Retention};
+use crate::{Disk, LivenessGuard, Retention};
 
 /// Handle of the worker thread.
 pub(crate) struct RetentionWorker {
@@ -64,7 +64,7 @@ impl RetentionWorker {
     }
 
     /// Starts the thread; it ends after [`RetentionWorker::stop`].
-    pub fn start(self: &Arc<Self>, alive: Alive) -> io::Result<JoinHandle<()>> {
+    pub fn start(self: &Arc<Self>, alive: LivenessGuard) -> io::Result<JoinHandle<()>> {
         let worker = Arc::clone(self);
         std::thread::Builder::new().name("a2a-retention".to_owned()).spawn(move || {
             let _alive = alive;
@@ -120,7 +120,7 @@ impl RetentionWorker {
                     }
                 }
                 self.disk.sync_dir(dir)?;
-            } else if !file.is_compressed && self.retention.pack && self.retention.keep_jsonl {
+            } else if !file.is_compressed && self.retention.compress && self.retention.keep_jsonl {
                 let is_done = compress(dir, file.day, &*self.disk, &|| self.state().stop)?;
                 if !is_done {
                     return Ok(());

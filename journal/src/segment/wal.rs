@@ -43,7 +43,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 
 use crate::record::batch::LogPos;
-use crate::{Alive, Disk, FixedFile, LogFile, Parts};
+use crate::{Disk, FixedFile, Liveness, LivenessGuard, LogFile};
 
 pub(crate) use kept::keep_aside;
 pub use replay::lacking;
@@ -147,7 +147,7 @@ impl WalState {
         config: WalConfig,
         data: &Path,
         disk: &Arc<dyn Disk>,
-        parts: &Parts,
+        liveness: &Liveness,
     ) -> Option<&mut Wal> {
         match self {
             Self::Idle(commits) if *commits < config.after => *commits += 1,
@@ -156,7 +156,7 @@ impl WalState {
                     files(data),
                     config.bytes,
                     Arc::clone(disk),
-                    parts.returning("write_ahead"),
+                    liveness.returning("write_ahead"),
                 );
                 *self = started
                     .map_or(Self::Off, |(prepared, thread)| Self::Preparing(prepared, thread));
@@ -203,7 +203,7 @@ impl SyncThread {
         paths: [PathBuf; 2],
         bytes: u64,
         disk: Arc<dyn Disk>,
-        alive: Alive,
+        alive: LivenessGuard,
     ) -> io::Result<(PreparedFiles, Self)> {
         let (send_files, prepared) = channel();
         let (segments, requests) = channel::<Box<dyn LogFile>>();

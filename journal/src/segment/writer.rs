@@ -15,7 +15,7 @@ use crate::segment::compress::decompress;
 use crate::segment::wal::{self, WalConfig, WalError, WalState};
 use crate::segment::watermark::{DurableEnd, Watermark};
 use crate::segment::{Segment, list_segments, plain_path};
-use crate::{CommitError, Disk, LogFile, Parts};
+use crate::{CommitError, Disk, Liveness, LogFile};
 
 /// Writer of the newest segment.
 pub(crate) struct SegmentWriter {
@@ -30,7 +30,7 @@ pub(crate) struct SegmentWriter {
     /// End of the last record, and its hash.
     last: Option<(LogPos, Hash)>,
     poisoned: bool,
-    parts: Parts,
+    liveness: Liveness,
 }
 
 /// Bytes written to test whether the disk accepts a commit: more than the largest message.
@@ -54,14 +54,14 @@ impl SegmentWriter {
         disk: Arc<dyn Disk>,
         wal_config: WalConfig,
         last: Option<(LogPos, Hash)>,
-        parts: Parts,
+        liveness: Liveness,
     ) -> io::Result<Self> {
         let newest = list_segments(&dir)?.pop();
         let watermark = Watermark::new(data.clone(), Arc::clone(&disk));
         let (current, wal) = (None, WalState::Idle(0));
         let poisoned = false;
         let mut log =
-            Self { dir, data, disk, current, wal_config, wal, watermark, last, poisoned, parts };
+            Self { dir, data, disk, current, wal_config, wal, watermark, last, poisoned, liveness };
         if let Some(Segment { day, is_compressed, .. }) = newest {
             if is_compressed {
                 decompress(&log.dir, day, &*log.disk)?;
@@ -179,7 +179,7 @@ impl SegmentWriter {
         let Some(current) = &mut self.current else {
             return Err(io::Error::other("there is no day file"));
         };
-        let wal = self.wal.ready(self.wal_config, &self.data, &self.disk, &self.parts);
+        let wal = self.wal.ready(self.wal_config, &self.data, &self.disk, &self.liveness);
         let Some(wal) = wal.filter(|wal| wal.fits(bytes.len())) else {
             return current.file.sync().map(|()| SyncedIn::Segment);
         };

@@ -13,7 +13,7 @@ use crate::retention::*;
 use crate::setup::*;
 
 const NO_FILES: Retention =
-    Retention { max_age_days: None, max_bytes: None, pack: true, keep_jsonl: false };
+    Retention { max_age_days: None, max_bytes: None, compress: true, keep_jsonl: false };
 
 /// Opens the sled of a closed journal, whose threads may need a moment to release the lock.
 pub fn open_sled(dir: &Path) -> sled::Db {

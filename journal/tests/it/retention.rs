@@ -137,7 +137,7 @@ fn closed_days_are_compressed_and_read_as_before() {
 #[test]
 fn compressed_day_can_be_appended_to() {
     let dir = tempfile::tempdir().unwrap();
-    drop(filled(dir.path(), 2, Retention { pack: false, ..Retention::default() }));
+    drop(filled(dir.path(), 2, Retention { compress: false, ..Retention::default() }));
     let newest = dir.path().join("a2a-log/2026-02-22.jsonl");
     let bytes = fs::read(&newest).unwrap();
     fs::write(newest.with_extension("jsonl.zst"), zstd::encode_all(&bytes[..], 3).unwrap())
@@ -405,7 +405,7 @@ fn survives_every_step(retention: Retention, kept: std::ops::RangeInclusive<u64>
     let dir = tempfile::tempdir().unwrap();
     let taken: Arc<Mutex<Vec<tempfile::TempDir>>> = Arc::default();
     // Nothing is compressed or removed while it is filled.
-    let mut journal = filled(dir.path(), 4, Retention { pack: false, ..Retention::default() });
+    let mut journal = filled(dir.path(), 4, Retention { compress: false, ..Retention::default() });
     journal.close().unwrap();
     drop(journal);
     let disk = Snapshots { state_dir: dir.path().to_owned(), taken: Arc::clone(&taken) };

@@ -109,7 +109,7 @@ impl Bench {
 
 /// Opens a journal that does not compress closed segments, so that tests can read them.
 pub fn open(dir: &Path) -> (Journal, Recovered) {
-    let retention = Retention { pack: false, ..Retention::default() };
+    let retention = Retention { compress: false, ..Retention::default() };
     Journal::open(&Options { retention, ..Options::new(dir) }).unwrap()
 }
 

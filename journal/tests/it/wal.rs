@@ -16,7 +16,7 @@ const WAL_BYTES: u64 = 64 << 10;
 const MAGIC: &[u8] = b"A2A\x01";
 
 fn options(dir: &Path) -> Options {
-    let retention = Retention { pack: false, ..Retention::default() };
+    let retention = Retention { compress: false, ..Retention::default() };
     Options { retention, wal_after: 0, wal_bytes: WAL_BYTES, ..Options::new(dir) }
 }
 
@@ -281,7 +281,7 @@ fn wal_of_a_day_without_a_segment_is_kept_unless_compressed() {
 
 #[test]
 fn wal_of_a_day_in_the_index_alone_is_not_kept() {
-    let retention = Retention { pack: false, keep_jsonl: false, ..Retention::default() };
+    let retention = Retention { compress: false, keep_jsonl: false, ..Retention::default() };
     let mut rig = Rig::with(|dir| Options { retention, ..options(dir) });
     rig.commit(10);
     let down = rig.after_power_cut(|_| {});

@@ -20,7 +20,7 @@ struct Rig {
 }
 
 fn options(dir: &Path, has_wal: bool) -> Options {
-    let retention = Retention { pack: false, ..Retention::default() };
+    let retention = Retention { compress: false, ..Retention::default() };
     let wal_after = if has_wal { 0 } else { u64::MAX };
     Options { retention, wal_after, wal_bytes: 64 << 10, ..Options::new(dir) }
 }

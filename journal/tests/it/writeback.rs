@@ -55,7 +55,7 @@ impl Rig {
 
     fn open(&mut self) -> Result<Recovered, OpenError> {
         let options = Options {
-            retention: Retention { pack: false, ..Retention::default() },
+            retention: Retention { compress: false, ..Retention::default() },
             wal_after: self.wal_after,
             wal_bytes: WAL_BYTES,
             disk: Arc::new(self.disk.clone()),

@@ -180,7 +180,13 @@ impl Ledger {
     /// Fails the assignment because its request, record `record`, became a dead letter. `None` when
     /// another request is current.
     #[must_use]
-    pub fn abandon(&self, id: &TaskId, record: u64, reason: &str, now: Now) -> Option<Change> {
+    pub fn fail_undelivered(
+        &self,
+        id: &TaskId,
+        record: u64,
+        reason: &str,
+        now: Now,
+    ) -> Option<Change> {
         let task = self.get(id).filter(|task| task.record == record)?;
         let mut change = self.transition(task, Transition::Abandon, now)?;
         change.task.reason = Some(clip(reason));

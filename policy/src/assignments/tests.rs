@@ -285,8 +285,8 @@ fn dead_lettered_request_fails_task_only_if_current() {
     let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     let id = task(TASK);
-    assert!(harness.ledger.abandon(&id, 7, "gone", now()).is_none(), "another record");
-    let change = harness.ledger.abandon(&id, 1, "gone", now()).unwrap();
+    assert!(harness.ledger.fail_undelivered(&id, 7, "gone", now()).is_none(), "another record");
+    let change = harness.ledger.fail_undelivered(&id, 1, "gone", now()).unwrap();
     harness.ledger.apply(change, 9);
     assert_eq!((harness.task().state, harness.task().record), (Failed, 1));
     let again = harness.ledger.ask_again(&id, 1, now()).unwrap();
@@ -376,7 +376,7 @@ fn task_requested_again_has_the_new_deadline() {
         .send(&message(Kind::TaskRequest, "roman", "tim", &json!({ "deadline": at(5) })))
         .unwrap();
     let later = Now { utc: now().utc + TimeDelta::minutes(6), ..now() };
-    let expired = harness.ledger.abandon(&id, 1, "too late", later).unwrap();
+    let expired = harness.ledger.fail_undelivered(&id, 1, "too late", later).unwrap();
     harness.ledger.apply(expired, 1);
     let again = harness.ledger.ask_again(&id, 1, later).unwrap();
     harness.ledger.apply(again, 1);

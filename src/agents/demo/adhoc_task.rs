@@ -88,5 +88,5 @@ pub(super) async fn work_through(
 }
 
 fn answer(text: &str) -> TaskAnswer {
-    TaskAnswer::completed(one_line(text, 100)).saying(text)
+    TaskAnswer::completed(one_line(text, 100)).message(text)
 }

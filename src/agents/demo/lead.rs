@@ -55,7 +55,7 @@ async fn hand_on(me: &Agent, delivery: &Delivery, text: &str) -> Result<(), Send
         Ok(done) => {
             let made = done.result().and_then(|result| result.get::<Value>("artifacts"));
             let summary = format!("The worker did it: {}", done.summary());
-            let answer = TaskAnswer::completed(&summary).saying(summary);
+            let answer = TaskAnswer::completed(&summary).message(summary);
             made.into_iter().fold(answer, |answer, made| answer.field("artifacts", made))
         }
         Err(error) => TaskAnswer::failed(error.to_string()),

@@ -38,7 +38,7 @@ impl AuditValues {
         Retention {
             max_age_days: self.max_age_days.map(NonZeroU32::get).or(defaults.max_age_days),
             max_bytes: self.max_mb.map(|mb| u64::from(mb.get()) << 20).or(defaults.max_bytes),
-            pack: self.pack.unwrap_or(defaults.pack),
+            compress: self.pack.unwrap_or(defaults.compress),
             keep_jsonl: self.keep_jsonl.unwrap_or(defaults.keep_jsonl),
         }
     }
@@ -51,7 +51,7 @@ impl AuditValues {
             redact: self.redact.clone(),
             max_age_days: settings.max_age_days.and_then(NonZeroU32::new),
             max_mb: mb.and_then(NonZeroU32::new),
-            pack: Some(settings.pack),
+            pack: Some(settings.compress),
             keep_jsonl: Some(settings.keep_jsonl),
         }
     }
@@ -81,7 +81,7 @@ mod tests {
         let expected = Retention {
             max_age_days: Some(90),
             max_bytes: Some(2 << 20),
-            pack: false,
+            compress: false,
             keep_jsonl: false,
         };
         assert_eq!(parse(all).unwrap(), expected);

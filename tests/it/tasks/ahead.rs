@@ -29,7 +29,7 @@ use crate::listener::{listener, next};
 /// Does what it is asked: answers a question with a plain message, and gives an artifact otherwise.
 async fn work(me: Agent, delivery: Delivery) -> Result<(), SendError> {
     let Body::TaskRequest(request) = &delivery.message.body else { return Ok(()) };
-    let answer = TaskAnswer::completed("Done.").saying(format!("{}: done", &*request.title));
+    let answer = TaskAnswer::completed("Done.").message(format!("{}: done", &*request.title));
     let answer = if request.title.as_str().ends_with('?') {
         answer.directly()
     } else {
@@ -138,7 +138,7 @@ async fn an_agent_that_has_only_accepted_has_not_ended_a_task() {
     let begun = tokio::select! {
         answered = &mut answered => panic!("{answered:?}"),
         delivery = asked(&mut inbox) => {
-            let accepts = TaskAnswer::accepted().saying("I am at it");
+            let accepts = TaskAnswer::accepted().message("I am at it");
             tim.send_task_response(&delivery, accepts).await.unwrap();
             let Body::TaskRequest(body) = &delivery.message.body else { panic!("{delivery:?}") };
             body.task_id

@@ -21,7 +21,7 @@ const MAX_HOLD: Duration = Duration::from_millis(2);
 
 /// Records in their order.
 pub(crate) struct CommitBuffer {
-    lines: RefCell<Vec<Append>>,
+    appends: RefCell<Vec<Append>>,
     /// Queue of the journal thread; `None` once closed.
     jobs: RefCell<Option<Sender<Job>>>,
     /// Notified by the first record of a batch.
@@ -30,7 +30,7 @@ pub(crate) struct CommitBuffer {
 
 impl CommitBuffer {
     pub(crate) fn new(jobs: Sender<Job>) -> Self {
-        Self { lines: RefCell::default(), jobs: Some(jobs).into(), non_empty: Notify::new() }
+        Self { appends: RefCell::default(), jobs: Some(jobs).into(), non_empty: Notify::new() }
     }
 
     /// Buffers a record; `false` when nothing more is written.
@@ -38,10 +38,10 @@ impl CommitBuffer {
         if self.jobs.borrow().is_none() {
             return false;
         }
-        let mut lines = self.lines.borrow_mut();
-        lines.push(append);
-        let count = lines.len();
-        drop(lines);
+        let mut appends = self.appends.borrow_mut();
+        appends.push(append);
+        let count = appends.len();
+        drop(appends);
         match count {
             1 => self.non_empty.notify_one(),
             FLUSH_AT.. => self.flush(),
@@ -52,12 +52,12 @@ impl CommitBuffer {
 
     /// Sends all buffered records to the journal thread.
     pub(crate) fn flush(&self) {
-        let lines = std::mem::take(&mut *self.lines.borrow_mut());
-        if lines.is_empty() {
+        let appends = std::mem::take(&mut *self.appends.borrow_mut());
+        if appends.is_empty() {
             return;
         }
         let jobs = self.jobs.borrow();
-        if jobs.as_ref().is_none_or(|jobs| jobs.send(Job::Append(lines)).is_err()) {
+        if jobs.as_ref().is_none_or(|jobs| jobs.send(Job::Append(appends)).is_err()) {
             // Only during shutdown; the dropped senders notify those who wait.
             tracing::error!("records arrived after the journal closed");
         }
@@ -82,10 +82,10 @@ impl CommitBuffer {
             self.non_empty.notified().await;
             let started = Instant::now();
             loop {
-                let before = self.lines.borrow().len();
+                let before = self.appends.borrow().len();
                 // All other ready tasks of this thread run now.
                 tokio::task::yield_now().await;
-                let now = self.lines.borrow().len();
+                let now = self.appends.borrow().len();
                 if now <= before || started.elapsed() >= MAX_HOLD {
                     break self.flush();
                 }
@@ -104,10 +104,10 @@ mod tests {
     use super::*;
     use crate::bus::commit::effects::OnCommit;
 
-    fn line(seq: u64) -> Append {
-        let line =
+    fn record(seq: u64) -> Append {
+        let record =
             Record::Event(EventRecord::new(seq, chrono::DateTime::UNIX_EPOCH, Event::Joined));
-        Append { line, on_commit: OnCommit::Nothing }
+        Append { record, on_commit: OnCommit::Nothing }
     }
 
     fn commit_buffer() -> (Rc<CommitBuffer>, Receiver<Job>) {
@@ -118,7 +118,7 @@ mod tests {
     /// Sequence numbers of the records in each job; a flush job has none.
     fn flushed(queue: &Receiver<Job>) -> Vec<Vec<u64>> {
         let numbers = |job| match job {
-            Job::Append(lines) => lines.iter().map(|append| append.line.seq()).collect(),
+            Job::Append(appends) => appends.iter().map(|append| append.record.seq()).collect(),
             Job::Flush(_) => Vec::new(),
         };
         queue.try_iter().map(numbers).collect()
@@ -133,14 +133,15 @@ mod tests {
             // The second record follows from the first, as an answer follows from a request.
             let (first, second) = (Rc::clone(&commit_buffer), Rc::clone(&commit_buffer));
             tokio::task::spawn_local(async move {
-                first.push(line(1));
-                tokio::task::spawn_local(async move { second.push(line(2)) });
+                first.push(record(1));
+                tokio::task::spawn_local(async move { second.push(record(2)) });
             });
-            while flushed(&queue).first().inspect(|lines| assert_eq!(**lines, [1, 2])).is_none() {
+            while flushed(&queue).first().inspect(|appends| assert_eq!(**appends, [1, 2])).is_none()
+            {
                 tokio::task::yield_now().await;
             }
-            commit_buffer.push(line(3));
-            while flushed(&queue).first().inspect(|lines| assert_eq!(**lines, [3])).is_none() {
+            commit_buffer.push(record(3));
+            while flushed(&queue).first().inspect(|appends| assert_eq!(**appends, [3])).is_none() {
                 tokio::task::yield_now().await;
             }
         };
@@ -151,7 +152,7 @@ mod tests {
     fn full_buffer_flushes_at_once() {
         let (commit_buffer, queue) = commit_buffer();
         for seq in 1..=FLUSH_AT as u64 + 1 {
-            assert!(commit_buffer.push(line(seq)));
+            assert!(commit_buffer.push(record(seq)));
         }
         let flushed = flushed(&queue);
         assert_eq!(flushed.iter().map(Vec::len).collect::<Vec<_>>(), [FLUSH_AT]);
@@ -160,10 +161,10 @@ mod tests {
     #[test]
     fn close_flushes_buffered_records_and_rejects_later_ones() {
         let (commit_buffer, queue) = commit_buffer();
-        commit_buffer.push(line(1));
+        commit_buffer.push(record(1));
         let (done, _flushed) = oneshot::channel();
         assert!(commit_buffer.close(done));
-        assert!(!commit_buffer.push(line(2)));
+        assert!(!commit_buffer.push(record(2)));
         commit_buffer.flush();
         assert_eq!(flushed(&queue), [vec![1], vec![]]);
     }

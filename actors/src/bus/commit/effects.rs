@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 
-use a2a_journal::{Alive, Commit, JournalReader, Parts};
+use a2a_journal::{Commit, JournalReader, Liveness, LivenessGuard};
 use a2a_policy::Undo;
 use a2a_protocol::{Kind, MessageId, Outcome, Receipt, RecipientOutcome};
 use actix::prelude::*;
@@ -90,8 +90,8 @@ pub(crate) struct CommitEffects {
     commit_buffer: Rc<CommitBuffer>,
     /// Publishes the sequence number of the last record to followers of the log.
     head: watch::Sender<u64>,
-    parts: Parts,
-    _alive: Alive,
+    liveness: Liveness,
+    _alive: LivenessGuard,
 }
 
 impl CommitEffects {
@@ -104,7 +104,7 @@ impl CommitEffects {
         commit_buffer: Rc<CommitBuffer>,
         head: watch::Sender<u64>,
     ) -> (Self, Rc<JournalStatus>) {
-        let parts = journal.parts();
+        let liveness = journal.liveness();
         let journal_status = Rc::new(JournalStatus {
             uncommitted: Cell::new(0),
             health: Cell::new(JournalHealth::Writing),
@@ -121,8 +121,8 @@ impl CommitEffects {
             mailboxes,
             commit_buffer,
             head,
-            _alive: parts.endless("audit"),
-            parts,
+            _alive: liveness.endless("audit"),
+            liveness,
         };
         (effects, journal_status)
     }
@@ -300,7 +300,7 @@ impl Actor for CommitEffects {
         let stats = Arc::clone(&self.stats);
         let writer = Writer { journal, jobs, effects, batch_limit, stats, refusing: false };
         let thread = std::thread::Builder::new().name("a2a-journal".into());
-        let alive = self.parts.returning("journal");
+        let alive = self.liveness.returning("journal");
         let run = move || {
             let _alive = alive;
             writer.run();

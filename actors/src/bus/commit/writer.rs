@@ -30,7 +30,7 @@ const MESSAGE_WEIGHT: usize = 4;
 
 /// A record to write, with the actions after its commit.
 pub(crate) struct Append {
-    pub(crate) line: Record,
+    pub(crate) record: Record,
     pub(crate) on_commit: OnCommit,
 }
 
@@ -38,7 +38,7 @@ impl Append {
     /// Whether the record survives a failed commit: an event, or a notice of the bus itself, which
     /// would not be sent again. An event about a rejected message is kept only for its facts.
     fn is_retained(&self, rejected_seqs: &HashSet<u64>) -> bool {
-        match &self.line {
+        match &self.record {
             Record::Event(event) => {
                 event.of.is_none_or(|of| !rejected_seqs.contains(&of)) || !event.facts.is_empty()
             }
@@ -73,7 +73,7 @@ fn is_broken(error: &CommitError) -> bool {
 
 #[derive(Default)]
 struct Batch {
-    lines: Vec<Record>,
+    records: Vec<Record>,
     actions: Vec<OnCommit>,
     flushes: Vec<oneshot::Sender<()>>,
     weight: usize,
@@ -87,22 +87,22 @@ impl Batch {
                 self.flushes.push(done);
                 self.awaited = true;
             }
-            Job::Append(lines) => lines.into_iter().for_each(|append| self.take(append)),
+            Job::Append(appends) => appends.into_iter().for_each(|append| self.take(append)),
         }
     }
 
-    fn take(&mut self, Append { line, on_commit }: Append) {
-        self.weight += weight_of(&line);
+    fn take(&mut self, Append { record, on_commit }: Append) {
+        self.weight += weight_of(&record);
         self.awaited |= on_commit.is_awaited();
-        self.lines.push(line);
+        self.records.push(record);
         self.actions.push(on_commit);
     }
 }
 
-fn weight_of(line: &Record) -> usize {
-    match line {
+fn weight_of(record: &Record) -> usize {
+    match record {
         Record::Event(_) => 1,
-        Record::Message(line) => MESSAGE_WEIGHT + line.recipients.len() / 8,
+        Record::Message(message) => MESSAGE_WEIGHT + message.recipients.len() / 8,
     }
 }
 
@@ -124,7 +124,7 @@ impl Writer {
     /// The next batch, with the retained records of an earlier one; `None` at the end.
     fn collect(&self, retained: Batch) -> Option<Batch> {
         let mut batch = retained;
-        if batch.lines.is_empty() {
+        if batch.records.is_empty() {
             batch.add(self.jobs.recv().ok()?);
         }
         self.take_waiting(&mut batch);
@@ -152,17 +152,17 @@ impl Writer {
     }
 
     fn commit(&mut self, batch: Batch) -> Result<(), (CommitError, Batch)> {
-        if !batch.lines.is_empty() {
+        if !batch.records.is_empty() {
             let begun = Instant::now();
             self.stats.journal.begin();
-            let committed = self.journal.commit(&batch.lines);
+            let committed = self.journal.commit(&batch.records);
             self.stats.journal.end();
             if let Err(error) = committed {
                 return Err((error, batch));
             }
             self.mark_recovered();
             self.stats.commit_seconds().took(begun.elapsed());
-            self.stats.commit_lines().counted(batch.lines.len());
+            self.stats.commit_lines().counted(batch.records.len());
             self.effects.do_send(Committed { actions: batch.actions });
         }
         for done in batch.flushes {
@@ -174,7 +174,7 @@ impl Writer {
     /// Reverts a failed batch. Its messages are answered `unavailable`. Events and notices of the
     /// bus itself, which would not be sent again, are retained and head the next batch.
     fn handle_failure(&mut self, error: &CommitError, batch: Batch) -> Batch {
-        let records = batch.lines.len();
+        let records = batch.records.len();
         // Logged once per outage, however many retries it takes.
         if std::mem::replace(&mut self.refusing, true) {
             tracing::debug!(%error, records, "journal write failed again");
@@ -190,16 +190,16 @@ impl Writer {
                 retained.take(append);
             } else {
                 self.stats.unwritten.add(usize::from(is_retained));
-                rejected_seqs.insert(append.line.seq());
+                rejected_seqs.insert(append.record.seq());
                 undone.push(append.on_commit);
             }
         };
-        let lines = batch.lines.into_iter().zip(batch.actions);
-        lines.for_each(|(line, on_commit)| sort(Append { line, on_commit }));
+        let appends = batch.records.into_iter().zip(batch.actions);
+        appends.for_each(|(record, on_commit)| sort(Append { record, on_commit }));
         // Records admitted on the strength of the batch are rejected with it.
         while let Ok(job) = self.jobs.try_recv() {
-            if let Job::Append(lines) = job {
-                lines.into_iter().for_each(&mut sort);
+            if let Job::Append(appends) = job {
+                appends.into_iter().for_each(&mut sort);
             }
         }
         // Dropped when the failure is processed: until then more may be admitted on the strength of
@@ -218,7 +218,7 @@ impl Writer {
                 self.final_commit(retained);
                 return Batch::default();
             }
-            if !retained.lines.is_empty() {
+            if !retained.records.is_empty() {
                 // Writing them is the next attempt.
                 return retained;
             }
@@ -262,15 +262,15 @@ impl Writer {
 
     /// Last attempt while the bus stops: the disk may have free space by now.
     fn final_commit(&mut self, retained: Batch) {
-        if retained.lines.is_empty() {
+        if retained.records.is_empty() {
             return;
         }
-        match self.journal.commit(&retained.lines) {
+        match self.journal.commit(&retained.records) {
             Ok(()) => self.effects.do_send(Committed { actions: retained.actions }),
             Err(error) => {
-                let lines = retained.lines.len();
-                self.stats.unwritten.add(lines);
-                tracing::error!(%error, lines, "bus stopped before all records were written");
+                let records = retained.records.len();
+                self.stats.unwritten.add(records);
+                tracing::error!(%error, records, "bus stopped before all records were written");
             }
         }
     }
@@ -285,7 +285,7 @@ impl Writer {
         let mut deadline = Instant::now() + RETRY_AFTER;
         loop {
             match self.jobs.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Job::Append(lines)) => self.sort_arrivals(lines, retained, rejected_seqs),
+                Ok(Job::Append(appends)) => self.sort_arrivals(appends, retained, rejected_seqs),
                 Ok(Job::Flush(_)) => {} // dropped, which releases the waiting caller
                 Err(RecvTimeoutError::Timeout)
                     if processed.try_recv() == Err(TryRecvError::Empty) =>
@@ -301,16 +301,16 @@ impl Writer {
     /// Retains or rejects records that arrive during an outage.
     fn sort_arrivals(
         &self,
-        lines: Vec<Append>,
+        appends: Vec<Append>,
         retained: &mut Batch,
         rejected_seqs: &mut HashSet<u64>,
     ) {
         let mut actions = Vec::new();
-        for append in lines {
+        for append in appends {
             if append.is_retained(rejected_seqs) {
                 retained.take(append);
             } else {
-                rejected_seqs.insert(append.line.seq());
+                rejected_seqs.insert(append.record.seq());
                 actions.push(append.on_commit);
             }
         }
@@ -321,11 +321,11 @@ impl Writer {
 
     fn reject_all(&self) {
         while let Ok(job) = self.jobs.recv() {
-            if let Job::Append(lines) = job {
+            if let Job::Append(appends) = job {
                 let retained =
-                    lines.iter().filter(|append| append.is_retained(&HashSet::new())).count();
+                    appends.iter().filter(|append| append.is_retained(&HashSet::new())).count();
                 self.stats.unwritten.add(retained);
-                let actions = lines.into_iter().map(|append| append.on_commit).collect();
+                let actions = appends.into_iter().map(|append| append.on_commit).collect();
                 self.effects.do_send(CommitFailed { actions, broken: true, unprocessed: None });
             }
         }

@@ -110,7 +110,7 @@ impl Session {
         reason: Option<String>,
         on_commit: OnCommit,
     ) {
-        let line = Record::Event(EventRecord {
+        let record = Record::Event(EventRecord {
             of: Some(of),
             message_id,
             agent_id: Some(self.mailbox.agent.clone()),
@@ -118,7 +118,7 @@ impl Session {
             reason,
             ..self.bus.event(event)
         });
-        self.bus.append(Append { line, on_commit });
+        self.bus.append(Append { record, on_commit });
     }
 }
 

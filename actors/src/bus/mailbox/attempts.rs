@@ -236,14 +236,14 @@ impl Session {
     }
 
     /// Returns all messages in flight to the inbox; the attempts do not count.
-    pub(super) fn give_back_all(&mut self) {
+    pub(super) fn release_all(&mut self) {
         for seq in self.stop_unfinished() {
             self.mailbox.inbox.borrow_mut().put_back(seq);
         }
     }
 
     /// Fails all attempts.
-    pub(super) fn lose_all(&mut self, reason: &str) {
+    pub(super) fn fail_all(&mut self, reason: &str) {
         for seq in self.stop_all() {
             self.fail_attempt(seq, reason.to_owned(), OnCommit::Nothing);
         }

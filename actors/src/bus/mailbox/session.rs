@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_journal::Alive;
+use a2a_journal::LivenessGuard;
 use a2a_policy::QueueEntry;
 use actix::prelude::*;
 
@@ -41,7 +41,7 @@ pub(crate) struct Session {
     /// Its own address; sharing it is cheaper than creating one.
     pub(super) address: Option<Arc<Addr<Self>>>,
     pub(super) bus: Rc<BusContext>,
-    _alive: Alive,
+    _alive: LivenessGuard,
 }
 
 impl Session {
@@ -57,7 +57,7 @@ impl Session {
             recheck_scheduled: false,
             router,
             address: None,
-            _alive: bus.parts.returning("session"),
+            _alive: bus.liveness.returning("session"),
             bus,
         }
     }
@@ -173,31 +173,31 @@ impl Handler<SetRuntime> for Session {
 
 /// How agent code is detached, and what that means for its messages in flight.
 #[derive(Debug, Clone)]
-pub(crate) enum Departure {
+pub(crate) enum DetachMode {
     /// It finishes them where it can.
-    Left,
+    Finish,
     /// It returns them; the attempts do not count.
-    GaveBack,
+    Release,
     /// It was lost: the attempts have failed for this reason.
-    Lost(String),
+    Fail(String),
 }
 
 /// Detaches agent code; the session continues for messages that arrive.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Leave(pub(crate) Departure);
+pub(crate) struct DetachRuntime(pub(crate) DetachMode);
 
-impl Handler<Leave> for Session {
+impl Handler<DetachRuntime> for Session {
     type Result = ();
 
-    fn handle(&mut self, Leave(departure): Leave, ctx: &mut Self::Context) {
+    fn handle(&mut self, DetachRuntime(mode): DetachRuntime, ctx: &mut Self::Context) {
         self.mailbox.last_seen.set(Some(self.bus.clock.now().uptime));
         self.mailbox.set_runtime(None);
         self.runtime = None;
-        match departure {
-            Departure::Left => {}
-            Departure::GaveBack => self.give_back_all(),
-            Departure::Lost(reason) => self.lose_all(&reason),
+        match mode {
+            DetachMode::Finish => {}
+            DetachMode::Release => self.release_all(),
+            DetachMode::Fail(reason) => self.fail_all(&reason),
         }
         self.offer_waiting();
         self.pump(ctx);
@@ -207,17 +207,17 @@ impl Handler<Leave> for Session {
 /// Ends the session and returns its messages for another one.
 #[derive(Message)]
 #[rtype(result = "Vec<QueueEntry<Arc<StoredMessage>>>")]
-pub(crate) struct HandOver(pub(crate) Departure);
+pub(crate) struct HandOver(pub(crate) DetachMode);
 
 impl Handler<HandOver> for Session {
     type Result = MessageResult<HandOver>;
 
-    fn handle(&mut self, HandOver(departure): HandOver, ctx: &mut Self::Context) -> Self::Result {
-        match departure {
+    fn handle(&mut self, HandOver(mode): HandOver, ctx: &mut Self::Context) -> Self::Result {
+        match mode {
             // Results of the agent's code can no longer reach this session.
-            Departure::Left => drop(self.stop_unfinished()),
-            Departure::GaveBack => self.give_back_all(),
-            Departure::Lost(reason) => self.lose_all(&reason),
+            DetachMode::Finish => drop(self.stop_unfinished()),
+            DetachMode::Release => self.release_all(),
+            DetachMode::Fail(reason) => self.fail_all(&reason),
         }
         ctx.stop();
         MessageResult(self.mailbox.inbox.borrow_mut().drain())

@@ -13,7 +13,7 @@ use a2a_protocol::{AgentId, Body, Envelope, Event, Outcome, Priority, Receipt};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::records::message_line;
+use super::records::message_record;
 use super::{Reply, Router, records};
 use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
@@ -134,7 +134,7 @@ impl Router {
         receipt.circuit = refusal.circuit;
         receipt.errors = refusal.errors;
         if written {
-            let line = Record::Message(message_line(
+            let record = Record::Message(message_record(
                 &receipt,
                 caller,
                 submission,
@@ -143,7 +143,7 @@ impl Router {
             ));
             let kind = submission.kind();
             let on_commit = OnCommit::Receipt { receipt, kind, reply, delivery: None };
-            self.bus.append(Append { line, on_commit });
+            self.bus.append(Append { record, on_commit });
         } else {
             self.bus.stats.refused.add(1);
             self.bus.stats.answered(submission.kind(), receipt.outcome);
@@ -169,7 +169,7 @@ impl Router {
     pub(super) fn write_counted_refusals(&mut self) {
         self.refusal_timer_set = false;
         for suppressed in self.refusals.take_counted() {
-            let line = Record::Event(EventRecord {
+            let record = Record::Event(EventRecord {
                 agent_id: suppressed.sender,
                 count: Some(suppressed.count),
                 reason: Some(format!(
@@ -178,7 +178,7 @@ impl Router {
                 )),
                 ..self.bus.event(Event::Suppressed)
             });
-            self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+            self.bus.append(Append { record, on_commit: OnCommit::Nothing });
         }
     }
 }
@@ -281,8 +281,8 @@ impl Handler<Deny> for Router {
             return self.count_refusals(ctx);
         }
         let event = self.bus.event(Event::Denied);
-        let line = Record::Event(EventRecord { reason: Some(reason), ..event });
-        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+        let record = Record::Event(EventRecord { reason: Some(reason), ..event });
+        self.bus.append(Append { record, on_commit: OnCommit::Nothing });
     }
 }
 

@@ -42,12 +42,12 @@ impl Handler<RecordDeleted> for Router {
         }
         let (done, durable) = oneshot::channel();
         let known = self.ledger.as_ref().and_then(|ledger| ledger.get(&deleted.task));
-        let line = Record::Event(EventRecord {
+        let record = Record::Event(EventRecord {
             of: known.map(|task| task.record),
             reason: Some(deleted.reason),
             ..self.bus.event(Event::Deleted)
         });
-        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
+        self.bus.append(Append { record, on_commit: OnCommit::Notify(done) });
         MessageResult(Some(durable))
     }
 }
@@ -77,7 +77,7 @@ impl Handler<CancelTask> for Router {
         let discarded = withdrawn.is_none() && self.discard_uncommitted(&task);
         let unseen = withdrawn.is_some() || discarded;
         let (done, durable) = oneshot::channel();
-        let line = Record::Event(EventRecord {
+        let record = Record::Event(EventRecord {
             of: Some(task.record),
             // With the agent's name the record settles the delivery too; a running attempt
             // continues.
@@ -87,7 +87,7 @@ impl Handler<CancelTask> for Router {
             facts,
             ..self.bus.event(Event::Cancelled)
         });
-        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
+        self.bus.append(Append { record, on_commit: OnCommit::Notify(done) });
         let who = by.as_ref().map_or("a person", AgentId::as_str);
         let text = format!("Task {id} was cancelled by {who}: {reason}");
         if !unseen {
@@ -129,8 +129,8 @@ impl Router {
     ) -> Vec<Fact> {
         let Body::TaskRequest(body) = &entry.item.message.body else { return Vec::new() };
         let ledger = self.ledger.as_ref();
-        let change =
-            ledger.and_then(|ledger| ledger.abandon(&body.task_id, entry.seq, reason, now));
+        let change = ledger
+            .and_then(|ledger| ledger.fail_undelivered(&body.task_id, entry.seq, reason, now));
         let Some(change) = change else { return Vec::new() };
         let task = change.task.clone();
         let facts = self.change_ledger(change, entry.seq, ctx).1;
@@ -171,13 +171,13 @@ impl Router {
 
     /// Settles a cancelled delivery whose attempt ended with the process.
     pub(super) fn settle_cancelled(&self, agent: AgentId, entry: &QueueEntry<Arc<StoredMessage>>) {
-        let line = Record::Event(EventRecord {
+        let record = Record::Event(EventRecord {
             of: Some(entry.seq),
             message_id: Some(entry.item.message.message_id),
             agent_id: Some(agent),
             ..self.bus.event(Event::Cancelled)
         });
-        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+        self.bus.append(Append { record, on_commit: OnCommit::Nothing });
     }
 
     /// Sets the timer for the next deadline, unless it fires no later already.
@@ -234,7 +234,7 @@ impl Router {
             return;
         };
         let facts = self.change_ledger(change, task.record, ctx).1;
-        let line = Record::Event(EventRecord {
+        let record = Record::Event(EventRecord {
             of: Some(task.record),
             reason: Some(match missed {
                 true => format!("the deadline of task {} passed", task.task_id),
@@ -243,7 +243,7 @@ impl Router {
             facts,
             ..self.bus.event(Event::Overdue)
         });
-        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+        self.bus.append(Append { record, on_commit: OnCommit::Nothing });
         self.bus.stats.overdue.add(1);
         let (id, state, assignee) = (task.task_id, task.state, &task.assignee);
         let text = match missed {

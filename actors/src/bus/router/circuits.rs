@@ -53,12 +53,12 @@ impl Router {
         let evicted = self.breaker.trip(circuit.clone());
         let gone = lapsed.iter().chain(&evicted).filter(|key| **key != circuit.key);
         facts.extend(gone.map(|key| fact(key, None)));
-        let line = Record::Event(EventRecord {
+        let record = Record::Event(EventRecord {
             reason: Some(format!("{}: {}", circuit.reason.as_str(), circuit.evidence)),
             facts,
             ..self.bus.event(Event::Tripped)
         });
-        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+        self.bus.append(Append { record, on_commit: OnCommit::Nothing });
         self.bus.stats.tripped.add(1);
         for agent in &circuit.participants {
             if self.directory.contains(agent)
@@ -88,12 +88,12 @@ impl Router {
     /// Records that a circuit was closed by progress or by an operator.
     pub(super) fn record_circuit_closed(&mut self, key: &CircuitKey, why: &str) {
         tracing::info!(circuit = %key, why, "circuit closed");
-        let line = Record::Event(EventRecord {
+        let record = Record::Event(EventRecord {
             reason: Some(format!("{key}: {why}")),
             facts: vec![fact(key, None)],
             ..self.bus.event(Event::Closed)
         });
-        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+        self.bus.append(Append { record, on_commit: OnCommit::Nothing });
     }
 }
 

@@ -148,14 +148,14 @@ impl Router {
                 return false;
             }
         };
-        let line = Record::Event(EventRecord {
+        let record = Record::Event(EventRecord {
             of: Some(seq),
             message_id: Some(dead.entry.item.message.message_id),
             agent_id: Some(agent.clone()),
             facts,
             ..self.bus.event(if again { Event::Returned } else { Event::Dropped })
         });
-        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+        self.bus.append(Append { record, on_commit: OnCommit::Nothing });
         if again {
             self.requeue(agent, QueueEntry { attempts: 0, ..dead.entry });
         }
@@ -206,7 +206,7 @@ impl Router {
             self.route(&Caller::Bus, submission.with_trace(Some(Arc::new(trace))), None, ctx);
         }
         let facts = self.fail_assignment(&entry, &reason, now, ctx);
-        let line = Record::Event(EventRecord {
+        let record = Record::Event(EventRecord {
             of: Some(entry.seq),
             message_id: Some(entry.item.message.message_id),
             agent_id: Some(agent.clone()),
@@ -215,7 +215,7 @@ impl Router {
             facts,
             ..self.bus.event(event)
         });
-        self.bus.append(Append { line, on_commit });
+        self.bus.append(Append { record, on_commit });
         self.dead.insert((entry.seq, agent.clone()), DeadLetter { entry, reason });
         for _ in 0..DROPPED_AT_ONCE {
             let fits = self.dead.len() <= self.bus.settings.max_dead_letters

@@ -56,12 +56,12 @@ impl Handler<Register> for Router {
         self.enter(agent.clone(), profile.clone(), ctx)?;
         let (done, durable) = oneshot::channel();
         let value = serde_json::to_string(&profile).ok();
-        let line = Record::Event(EventRecord {
+        let record = Record::Event(EventRecord {
             facts: vec![Fact { key: format!("{KEY}{agent}").into(), value: value.map(Into::into) }],
             agent_id: Some(agent),
             ..self.bus.event(Event::Joined)
         });
-        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
+        self.bus.append(Append { record, on_commit: OnCommit::Notify(done) });
         Ok(durable)
     }
 }
@@ -158,11 +158,11 @@ impl Router {
     /// Adds an agent that appears at run time; recorded, so that it survives a restart.
     pub(super) fn join(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
         if self.ensure_agent(agent.clone(), Profile::default(), false, ctx) {
-            let line = Record::Event(EventRecord {
+            let record = Record::Event(EventRecord {
                 agent_id: Some(agent.clone()),
                 ..self.bus.event(Event::Joined)
             });
-            self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+            self.bus.append(Append { record, on_commit: OnCommit::Nothing });
         }
     }
 
@@ -280,13 +280,13 @@ impl Router {
             self.sessions[key.index()].sticky.clear();
         }
         let (done, durable) = oneshot::channel();
-        let line = Record::Event(EventRecord {
+        let record = Record::Event(EventRecord {
             agent_id: Some(agent.clone()),
             reason: Some(format!("removed by {by}")),
             facts: vec![Fact { key: format!("{}{agent}", KEY).into(), value: None }],
             ..self.bus.event(Event::Left)
         });
-        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
+        self.bus.append(Append { record, on_commit: OnCommit::Notify(done) });
         durable
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn sender(caller: &Caller, submission: &Submission) -> Option<AgentId
 }
 
 /// Record of a message decided at `now`, `took` after its arrival.
-pub(super) fn message_line(
+pub(super) fn message_record(
     receipt: &Receipt,
     caller: &Caller,
     submission: &Submission,

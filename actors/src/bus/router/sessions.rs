@@ -12,8 +12,8 @@ use super::Router;
 use crate::AgentRuntime;
 use crate::bus::commit::effects::JournalHealth;
 use crate::bus::mailbox::{
-    Departure, HandOver, Leave, Mailbox, MailboxId, Mailboxes, Pull, Session, SetRuntime, Settle,
-    Wake,
+    DetachMode, DetachRuntime, HandOver, Mailbox, MailboxId, Mailboxes, Pull, Session, SetRuntime,
+    Settle, Wake,
 };
 use crate::bus::message::StoredMessage;
 
@@ -152,14 +152,14 @@ impl Handler<Attach> for Router {
 pub(crate) struct Detach {
     pub(crate) agent: AgentId,
     pub(crate) attachment: u64,
-    pub(crate) departure: Departure,
+    pub(crate) mode: DetachMode,
 }
 
 impl Handler<Detach> for Router {
     type Result = ();
 
     fn handle(&mut self, request: Detach, ctx: &mut Self::Context) {
-        let Detach { agent, attachment, departure } = request;
+        let Detach { agent, attachment, mode } = request;
         let Some((key, number, gone)) = self.attached(&agent, attachment) else { return };
         let mailboxes = Rc::clone(&self.bus.mailboxes);
         let sessions = &mut self.sessions[key.index()];
@@ -168,7 +168,7 @@ impl Handler<Detach> for Router {
         sessions.sticky.retain(|_, stuck| *stuck != number);
         if number == sessions.first {
             // Waiting messages are moved after that, in order with those that return.
-            gone.send(Leave(departure));
+            gone.send(DetachRuntime(mode));
             return;
         }
         let is_live =
@@ -177,12 +177,11 @@ impl Handler<Detach> for Router {
         sessions.others.retain(|other| *other != number);
         mailboxes.forward(number, live.unwrap_or(sessions.first));
         let Some(session) = gone.session() else { return };
-        let held =
-            session.send(HandOver(departure)).into_actor(self).map(move |held, router, _| {
-                for entry in held.unwrap_or_default() {
-                    router.requeue(&agent, entry);
-                }
-            });
+        let held = session.send(HandOver(mode)).into_actor(self).map(move |held, router, _| {
+            for entry in held.unwrap_or_default() {
+                router.requeue(&agent, entry);
+            }
+        });
         held.wait(ctx);
     }
 }
@@ -191,21 +190,21 @@ impl Handler<Detach> for Router {
 /// ones go to other sessions of the agent, if any.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct SetPresent {
+pub(crate) struct SetReachable {
     pub(crate) agent: AgentId,
     pub(crate) attachment: u64,
-    pub(crate) present: bool,
+    pub(crate) reachable: bool,
 }
 
-impl Handler<SetPresent> for Router {
+impl Handler<SetReachable> for Router {
     type Result = ();
 
-    fn handle(&mut self, request: SetPresent, _: &mut Self::Context) {
-        let SetPresent { agent, attachment, present } = request;
+    fn handle(&mut self, request: SetReachable, _: &mut Self::Context) {
+        let SetReachable { agent, attachment, reachable } = request;
         let Some((key, number, mailbox)) = self.attached(&agent, attachment) else { return };
-        mailbox.capacity.set_live(present);
+        mailbox.capacity.set_live(reachable);
         mailbox.last_seen.set(Some(self.bus.clock.now().uptime));
-        if !present {
+        if !reachable {
             self.sessions[key.index()].sticky.retain(|_, stuck| *stuck != number);
         }
         self.move_waiting(&agent, key);

@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 
 use super::{BusSystem, SETTLE_DEADLINE};
 use crate::bus::mailbox::Polling;
-use crate::bus::mailbox::{Departure, Pull, PulledDeliveries, Settle, Settlement};
-use crate::bus::router::{Attach, AttachInterceptor, Detach, ForInbox, PeekInbox, SetPresent};
+use crate::bus::mailbox::{DetachMode, Pull, PulledDeliveries, Settle, Settlement};
+use crate::bus::router::{Attach, AttachInterceptor, Detach, ForInbox, PeekInbox, SetReachable};
 use crate::{AgentRuntime, Delivery, InboxError, InboxView};
 
 impl BusSystem {
@@ -46,28 +46,28 @@ impl BusSystem {
     /// Detaches the code of an agent; its messages wait for the next one.
     pub fn detach(&self, agent: AgentId, attachment: u64) {
         // A stopped bus has detached everything.
-        let _ = self.router.try_send(Detach { agent, attachment, departure: Departure::Left });
+        self.router.do_send(Detach { agent, attachment, mode: DetachMode::Finish });
     }
 
     /// Reports the code of an agent as lost: its attempts have failed for this reason and are
     /// repeated.
-    pub fn lose(&self, agent: AgentId, attachment: u64, reason: String) {
-        let departure = Departure::Lost(reason);
-        let _ = self.router.try_send(Detach { agent, attachment, departure });
+    pub fn detach_failed(&self, agent: AgentId, attachment: u64, reason: String) {
+        let mode = DetachMode::Fail(reason);
+        self.router.do_send(Detach { agent, attachment, mode });
     }
 
     /// Detaches the code of an agent and returns its messages to the inbox; the attempts do not
     /// count.
-    pub fn give_back(&self, agent: AgentId, attachment: u64) {
-        let departure = Departure::GaveBack;
-        let _ = self.router.try_send(Detach { agent, attachment, departure });
+    pub fn detach_releasing(&self, agent: AgentId, attachment: u64) {
+        let mode = DetachMode::Release;
+        self.router.do_send(Detach { agent, attachment, mode });
     }
 
     /// Marks the code of an agent as reachable or not, or makes the bus read its `max_in_flight`
     /// again. While unreachable it keeps its messages in flight; waiting ones go to other sessions
     /// of the agent, if any.
-    pub fn set_present(&self, agent: AgentId, attachment: u64, present: bool) {
-        let _ = self.router.try_send(SetPresent { agent, attachment, present });
+    pub fn set_reachable(&self, agent: AgentId, attachment: u64, reachable: bool) {
+        self.router.do_send(SetReachable { agent, attachment, reachable });
     }
 
     /// Leases up to `limit` messages of an agent and waits up to `wait` for the first. Of several

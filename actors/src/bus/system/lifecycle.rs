@@ -112,7 +112,7 @@ pub(super) fn wire(
     let mailboxes = Rc::new(Mailboxes::default());
     let (jobs, queue) = std::sync::mpsc::channel();
     let commit_buffer = Rc::new(CommitBuffer::new(jobs));
-    let (reader, parts) = (journal.reader(), journal.parts());
+    let (reader, liveness) = (journal.reader(), journal.liveness());
     let (effects, journal_status) = CommitEffects::new(
         journal,
         queue,
@@ -122,7 +122,7 @@ pub(super) fn wire(
         Rc::clone(&commit_buffer),
         head,
     );
-    actix::spawn(parts.endlessly("commit_buffer", Rc::clone(&commit_buffer).run()));
+    actix::spawn(liveness.endlessly("commit_buffer", Rc::clone(&commit_buffer).run()));
     let bus = Rc::new(BusContext {
         clock: Clock::start(),
         settings,
@@ -137,7 +137,7 @@ pub(super) fn wire(
         commit_buffer,
         stats,
         reader,
-        parts,
+        liveness,
     });
     let effects = effects.start();
     let router = Router::new(Rc::clone(&bus), recovered).start();
@@ -152,11 +152,11 @@ pub(super) async fn run_until_stopped(
     mut requests: mpsc::Receiver<StopRequest>,
 ) {
     let offers = actix::spawn(
-        wiring.bus.parts.endlessly("day_clock", run_day_clock(Rc::clone(&wiring.bus))),
+        wiring.bus.liveness.endlessly("day_clock", run_day_clock(Rc::clone(&wiring.bus))),
     );
     // A closed channel means that no handle is left; the bus stops all the same.
     let request = requests.recv().await;
-    wiring.bus.parts.stop();
+    wiring.bus.liveness.stop();
     offers.abort();
     let deadline = request.as_ref().map_or(Duration::from_secs(10), |request| request.deadline);
     let interrupted = stop_in_order(&wiring, deadline).await;
