@@ -11,7 +11,7 @@
 //!
 //! The client may be hostile, and so may the receiver. This crate stores nothing and authorizes
 //! no registration: the caller of [`Webhooks::deliver`] keeps the notification until
-//! [`next`] returns that it is over.
+//! [`after_failure`] returns that it is over.
 
 mod address;
 mod counters;
@@ -149,7 +149,7 @@ impl Webhooks {
         self.ends.of(end)
     }
 
-    /// Counts the outcome of a call, which the caller decides from [`next`].
+    /// Counts the outcome of a call, which the caller decides from [`after_failure`].
     pub fn count(&self, end: DeliveryOutcome) {
         self.ends.count(end);
     }
@@ -165,7 +165,7 @@ impl Webhooks {
     /// One attempt. Waits for a permit first; the deadline of the attempt starts after that.
     ///
     /// # Errors
-    /// [`DeliveryError`] with the cause; [`next`] decides whether to retry.
+    /// [`DeliveryError`] with the cause; [`after_failure`] decides whether to retry.
     pub async fn deliver(&self, call: &WebhookRequest) -> Result<(), DeliveryError> {
         let url = self.check(&call.url)?;
         let _permit = self.limiter.acquire(&call.owner, url.host()).await?;

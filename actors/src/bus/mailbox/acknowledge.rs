@@ -122,7 +122,7 @@ impl Session {
     }
 }
 
-/// Acknowledges a message of [`AgentRuntime::take_deferred`] later.
+/// Acknowledges a message of [`AgentRuntime::take_deferred`](crate::AgentRuntime::take_deferred) later.
 pub struct AckHandle {
     pub(super) session: Arc<Addr<Session>>,
     pub(super) seq: u64,
