@@ -10,9 +10,9 @@
 //!
 //! # Steps
 //! ```text
-//! plan     (here)      pure: input, retention, time ─▶ ranges to remove
-//! removal              writes one or more `removed` events with the next free numbers
-//! worker   (thread)    removes blocks and segments up to the recorded marks, compresses segments
+//! plan           (here)    pure: input, retention, time ─▶ ranges to remove
+//! removal_record           writes one or more `removed` events with the next free numbers
+//! worker         (thread)  removes blocks and segments up to the recorded marks, compresses segments
 //! ```
 //! A stop at any step loses nothing: the marks are part of the delivery state, and the next start
 //! wakes the worker. `rebuild` restores missing segments from the index.

@@ -4,8 +4,9 @@
 //! url       checks the text of a URL when it is registered, and before every attempt
 //! resolver  resolves and checks the addresses of every connection (address: their classes)
 //! limiter   permits per host, per owner and in all
+//! request   one notification, and the headers that carry its secrets
 //! sender    one attempt over HTTP, every wait and every response bounded
-//! outcome   errors of an attempt, and the decision to retry, drop or disable
+//! retry     errors of an attempt, and the decision to retry, drop or disable
 //! counters  calls by outcome
 //! ```
 //!
