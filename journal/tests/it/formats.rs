@@ -31,7 +31,7 @@ pub fn to_format_2(dir: &Path) {
 
 /// Changes the metadata of every block.
 fn rewrite(dir: &Path, change: impl Fn(&[u8]) -> Vec<u8>) {
-    let db = sled::open(dir.join("data/a2a-journal")).unwrap();
+    let db = open_sled(dir);
     let metas = db.open_tree("metas").unwrap();
     for item in &metas {
         let (key, value) = item.unwrap();

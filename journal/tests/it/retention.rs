@@ -347,7 +347,7 @@ fn each_form_is_built_from_the_other() {
     drop(open(dir.path()));
     assert_eq!(verify_journal(dir.path(), &[]).unwrap(), verified);
     // An index without an intact chain is not made into a log.
-    let db = sled::open(dir.path().join("data/a2a-journal")).unwrap();
+    let db = crate::gaps::open_sled(dir.path());
     let blocks = db.open_tree("blocks").unwrap();
     let (key, _) = blocks.first().unwrap().unwrap();
     blocks.insert(key, b"\0\0\0\x05nonsense").unwrap();

@@ -338,7 +338,7 @@ fn an_open_journal_verifies_itself_and_its_log_meanwhile() {
 #[test]
 fn blocks_changed_in_sled_are_found() {
     let rig = rig(false);
-    let db = sled::open(rig.dir.path().join("data/a2a-journal")).unwrap();
+    let db = crate::gaps::open_sled(rig.dir.path());
     let blocks = db.open_tree("blocks").unwrap();
     let (key, value) = blocks.first().unwrap().unwrap();
     let text = zstd::decode_all(&value[4..]).unwrap();
