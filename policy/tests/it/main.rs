@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails should panic
 
 mod bounds;
+mod corpus;
 mod honest;
 mod objectives;
 mod storms;
