@@ -175,10 +175,10 @@ impl Demo {
             }
         }
         if let Err(error) = lead::rest(&self.lead, self.pace.rounds).await {
-            tracing::debug!(%error, "nobody was told that the demo rests");
+            tracing::debug!(%error, "nobody was told that the demo is over");
         }
         let rounds = self.pace.rounds;
-        tracing::info!("the demo rests after {rounds} rounds; start the server again for more");
+        tracing::info!("the demo stops after {rounds} rounds; start the server again for more");
     }
 
     /// Detaches the cast and returns its messages in flight to the mailboxes.

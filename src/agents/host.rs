@@ -216,7 +216,7 @@ async fn status(system: &BusSystem) -> String {
     let disk = if stats.is_writing() { "takes records" } else { "REFUSES records" };
     format!(
         "Agents: {online} online of {}. Messages since the start: {} accepted, {} refused, \
-         {} acknowledged, {} given up; {pending} pending. The journal {disk}.",
+         {} acknowledged, {} dead letters; {pending} pending. The journal {disk}.",
         agents.len(),
         stats.accepted(),
         stats.refused(),

@@ -85,7 +85,7 @@ fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
     let agents = all(server)?;
     format::list(format, "agents", &agents, |out| {
         if agents.is_empty() {
-            writeln!(out, "nobody is here yet; an agent joins when it connects or takes messages")?;
+            writeln!(out, "no agents yet; an agent is listed once it connects or takes messages")?;
             return Ok(());
         }
         let mut table =
@@ -94,7 +94,7 @@ fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
             let agent: AgentRow = format::read(agent)?;
             let text = |text: Option<String>| Cell::from(text.unwrap_or_default());
             table.row([
-                agent.agent_id.into(),
+                Cell::fixed(&agent.agent_id),
                 presence(&agent.presence),
                 agent.sessions.to_string().into(),
                 agent.pending.to_string().into(),

@@ -52,9 +52,9 @@ Examples:
   openclaw-a2a bench --yes --format json | jq .latencyMs
 
 Messages go from agents named bench-… to others that take and acknowledge them, so nothing waits in
-the end; the records stay in the log, and these agents in the directory. A server that has records
-already is only loaded when you say so. Limits are respected: an agent that reaches its rate limit rests,
-and another one sends. Try it on a server of its own: openclaw-a2a serve --state-dir DIR
+the end; the records stay in the log, and these agents are removed. A server that has records
+already is only loaded when you say so. Limits are respected: an agent that reaches its rate limit
+waits, and another one sends. Try it on a server of its own: openclaw-a2a serve --state-dir DIR
 
 Exit codes: 0 it ran, 1 nothing was accepted, something still waits or you said no, 2 it could not run.")]
 pub(super) struct Args {

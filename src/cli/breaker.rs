@@ -110,7 +110,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         Verb::Show { key } => show(&server, key, format),
         Verb::Reset { key } => {
             let answer = server.call(&format!("/bus/circuits/{key}/reset"), &json!({}))?;
-            format::document(format, answer.get(), |out| Ok(writeln!(out, "{key} goes on")?))?;
+            format::document(format, answer.get(), |out| Ok(writeln!(out, "{key} is closed")?))?;
             Ok(Answer::Yes)
         }
         Verb::Trip { key, reason } => {
@@ -133,7 +133,7 @@ fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
     let circuits = circuits(server)?;
     format::list(format, "circuits", &circuits, |out| {
         if circuits.is_empty() {
-            writeln!(out, "nothing is stopped")?;
+            writeln!(out, "no open circuits")?;
             return Ok(());
         }
         let mut table = Table::new(["KEY", "STATE", "REASON", "SINCE", "UNTIL"]);

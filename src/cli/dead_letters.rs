@@ -181,7 +181,7 @@ fn resolve(
     format::document(format, answer.get(), |out| {
         let agent = sanitize(&agent_id);
         match what {
-            "retry" => writeln!(out, "{seq} is on its way to {agent} again")?,
+            "retry" => writeln!(out, "{seq} is sent to {agent} again")?,
             _ => writeln!(out, "{seq} of {agent} is dropped")?,
         }
         Ok(writeln!(out, "\nnext: openclaw-a2a log show {}", sanitize(&message_id))?)

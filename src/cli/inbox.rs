@@ -213,7 +213,11 @@ fn settle(
 ) -> anyhow::Result<Answer> {
     let answer = server.call(&format!("/bus/agents/{agent}/inbox/{id}/{how}"), body)?;
     format::document(format, answer.get(), |out| {
-        let done = if how == "ack" { "is acknowledged" } else { "is given back" };
+        let done = if how == "ack" {
+            "is acknowledged"
+        } else {
+            "is returned: it is delivered again, or is a dead letter after the last attempt"
+        };
         writeln!(out, "{id} {done}")?;
         Ok(writeln!(out, "\nnext: openclaw-a2a log show {id}")?)
     })?;

@@ -29,12 +29,12 @@ use clap::ValueEnum;
 use openclaw_a2a::agents::conformance::{self, Conformance};
 use openclaw_a2a::agents::demo::{self, Demo, Pace};
 use openclaw_a2a::agents::host;
-use openclaw_a2a::config::{
-    Config, DEFAULT_LISTEN, LogFormat, StateDir, Tls, is_ca, listen_addresses,
-};
+use openclaw_a2a::config::{Config, LogFormat, StateDir, Tls, is_ca, listen_addresses};
 use openclaw_a2a::protocol::AgentId;
 use openclaw_a2a::{Bus, BusSettings, Profile, RateSettings};
+use rustix::fs::Access;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use super::{Answer, Global};
@@ -95,7 +95,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let state = StateDir::find(global.state_dir.clone());
     let file = global.config.clone().unwrap_or_else(|| state.config_file());
     let config = Config::read(&file, global.config.is_some())?;
-    start_log(log_format(args, &config)?);
+    start_log(log_format(args, &config)?)?;
     // Before anything is opened, because opening changes files.
     check_formats(state.path())?;
     let mut settings = config.settings().map_err(anyhow::Error::msg)?;
@@ -196,10 +196,13 @@ fn log_format(args: &Args, config: &Config) -> anyhow::Result<LogFormat> {
     }
 }
 
-fn start_log(format: LogFormat) {
-    let mut filter = tracing_subscriber::EnvFilter::try_from_env("OPENCLAW_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(DEFAULT_LOG));
-    if !std::env::var("OPENCLAW_LOG").is_ok_and(|filter| filter.contains("sled"))
+fn start_log(format: LogFormat) -> anyhow::Result<()> {
+    let given = std::env::var("OPENCLAW_LOG").ok().filter(|filter| !filter.is_empty());
+    let directives = given.as_deref().unwrap_or(DEFAULT_LOG);
+    let mut filter = EnvFilter::try_new(directives).with_context(|| {
+        format!("OPENCLAW_LOG={directives:?} is not a filter such as info,a2a_gateway=debug")
+    })?;
+    if !directives.contains("sled")
         && let Ok(quiet) = "sled=off".parse()
     {
         // sled logs an error for every write while the disk is full. The journal logs the condition
@@ -221,6 +224,7 @@ fn start_log(format: LogFormat) {
             }));
         }
     }
+    Ok(())
 }
 
 /// Lists the host's agent, so that also a closed directory admits it.
@@ -233,9 +237,7 @@ fn list_host_agent(settings: &mut BusSettings, agent: &AgentId) {
 }
 
 fn listen(text: &str, keys: &TokenRegistry) -> anyhow::Result<TcpListener> {
-    let all = listen_addresses(text).with_context(|| {
-        format!("{text:?} is not an address and a port, such as {DEFAULT_LISTEN}")
-    })?;
+    let all = listen_addresses(text).with_context(|| format!("cannot listen on {text:?}"))?;
     // A name may resolve to several addresses; the rule applies to each.
     let reachable = all.iter().find(|addr| !addr.ip().is_loopback());
     if let Some(addr) = reachable.filter(|_| !keys.has_tokens()) {
@@ -250,9 +252,15 @@ fn listen(text: &str, keys: &TokenRegistry) -> anyhow::Result<TcpListener> {
 
 /// Creates the folder; `true` when it did not exist.
 fn create_folder(folder: &Path) -> anyhow::Result<bool> {
+    const ADVICE: &str =
+        "run it as the owner of the folder, or choose another one with --state-dir";
     let is_new = !folder.exists();
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| {
+        format!("cannot create the state folder {}; {ADVICE}", folder.display())
+    })?;
+    rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).with_context(|| {
+        format!("cannot write to the state folder {}; {ADVICE}", folder.display())
+    })?;
     Ok(is_new)
 }
 

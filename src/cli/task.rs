@@ -10,6 +10,9 @@ mod watch;
 
 use a2a_protocol::{AgentId, TaskId};
 
+use lookup::{A2aTask, TaskLookup};
+
+use super::server::Server;
 use super::server_locator::ServerLocator;
 use super::stdout::note;
 use super::{Answer, Global, format};
@@ -110,13 +113,29 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
 fn delete(task: TaskId, global: &Global) -> anyhow::Result<Answer> {
     let server = ServerLocator::from_options(global)?.require_server()?;
     let Some(answer) = server.delete_found(&format!("/bus/tasks/{task}/a2a"))? else {
-        return Ok(no_task(&TaskRef { task, agent: None }));
+        return no_a2a_task(&server, task, "deleted");
     };
     format::document(global.format, answer.get(), |out| {
         writeln!(out, "task {task} is deleted")?;
         Ok(writeln!(out, "\nnext: openclaw-a2a log --task {task}")?)
     })?;
     Ok(Answer::Yes)
+}
+
+/// Notes that the task is not one of an A2A caller, or does not exist.
+fn no_a2a_task(server: &Server, task: TaskId, what: &str) -> anyhow::Result<Answer> {
+    let TaskLookup { a2a, bus } = TaskLookup::find(server, task, None)?;
+    if let Some(found) = a2a {
+        let agent = format::read::<A2aTask>(&found)?.agent_id;
+        note(&format!("task {task} is one of the agent `{agent}`: --agent {agent}"));
+    } else if bus.is_some() {
+        note(&format!(
+            "task {task} is not stored for an A2A caller, and only such tasks can be {what}; `openclaw-a2a task show {task}` shows what the bus knows"
+        ));
+    } else {
+        return Ok(no_task(&TaskRef { task, agent: None }));
+    }
+    Ok(Answer::No)
 }
 
 /// Notes that the task does not exist.

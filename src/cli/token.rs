@@ -232,7 +232,7 @@ fn list(config: &Config, file: &TokenFile, format: Format) -> anyhow::Result<Ans
 fn revoke(id: &str, config: &Config, file: &TokenFile, format: Format) -> anyhow::Result<Answer> {
     let configured = config.tokens().map_err(anyhow::Error::msg)?;
     if configured.iter().any(|(hash, _)| hash.id() == id) {
-        bail!("{id} stands in a2a.toml; remove it there and start the server anew");
+        bail!("{id} is in a2a.toml; remove it there and restart the server");
     }
     if !file.read()?.unwrap_or_default().iter().any(|token| token.id == id) {
         anstream::eprintln!("error: there is no token {}; see `token list`", sanitize(id));

@@ -111,7 +111,7 @@ fn say_it_once(units: &mut Vec<Unit>, problems: &mut Vec<Problem>) {
             continue;
         };
         if number(&twin.value) != number(&unit.value) {
-            let message = format!("{} is said twice, with different values", unit.written());
+            let message = format!("{} is given twice, with different values", unit.written());
             problems.push(Problem { place: unit.place.clone(), message });
         }
         units.remove(at);

@@ -217,9 +217,14 @@ fn the_log_on_stderr_is_json_where_that_is_asked_for() {
         }
         assert!(lines.contains("\"message\":\"configuration reloaded"), "{how}: {lines}");
     }
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = crate::server::serve(folder.path());
-    let refused = command.env("OPENCLAW_LOG_FORMAT", "xml").output().unwrap();
-    let text = String::from_utf8(refused.stderr).unwrap();
-    assert!(refused.status.code() == Some(2) && text.contains("text or json"), "{text}");
+    for (variable, value, says) in [
+        ("OPENCLAW_LOG_FORMAT", "xml", "text or json"),
+        ("OPENCLAW_LOG", "a=b=c", "is not a filter such as"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = crate::server::serve(folder.path());
+        let refused = command.env(variable, value).output().unwrap();
+        let text = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && text.contains(says), "{text}");
+    }
 }

@@ -82,7 +82,7 @@ fn messages_are_taken_acknowledged_and_given_back() {
     let taken = cli.json(&["inbox", "tim", "--take", "5", "--wait", "30s"]);
     assert_eq!(taken["messages"][0]["message"], second);
     let back = cli.text(&["inbox", "tim", "--nack", id_of(&second), "--reason", "not now"]);
-    assert!(back.starts_with(&format!("{} is given back\n", id_of(&second))), "{back}");
+    assert!(back.starts_with(&format!("{} is returned: ", id_of(&second))), "{back}");
     let seen = cli.jsonl(&["inbox", "tim"]);
     assert_eq!((&seen[0]["state"], &seen[0]["attempts"]), (&json!("pausing"), &json!(1)));
     assert!(cli.text(&["inbox", "tim"]).contains("  again in "), "it pauses");
@@ -137,7 +137,7 @@ fn access_is_explained_with_the_rule() {
 #[test]
 fn conversations_are_stopped_and_resumed() {
     let cli = CliFixture::start();
-    assert_eq!(cli.text(&["breaker", "list"]), "nothing is stopped\n");
+    assert_eq!(cli.text(&["breaker", "list"]), "no open circuits\n");
     let talk = new_id();
     let key = format!("correlation:{talk}");
     let stopped = cli.json(&["breaker", "trip", &talk, "--reason", "let us talk"]);
@@ -163,7 +163,7 @@ fn conversations_are_stopped_and_resumed() {
     );
     let shown = cli.json(&["breaker", "show", &talk]);
     assert_eq!(shown["events"][0]["event"], "tripped");
-    assert_eq!(cli.text(&["breaker", "reset", &talk]), format!("{key} goes on\n"));
+    assert_eq!(cli.text(&["breaker", "reset", &talk]), format!("{key} is closed\n"));
     cli.fails_with(&["breaker", "reset", &talk, "--format", "json"], "is not stopped");
     cli.fails_with(&["breaker", "show", &key], "openclaw-a2a breaker list");
     let output = cli.run(&["breaker", "show", "tim"]);

@@ -113,7 +113,11 @@ fn task_of_either_kind_is_found_shown_and_cancelled() {
     let output = cli.text(&["task", "delete", a2a]);
     assert!(output.starts_with(&format!("task {a2a} is deleted\n")), "{output}");
     assert_eq!(cli.json(&["task", "show", a2a])["a2a"], Value::Null, "the ledger still has it");
-    cli.fails_with(&["task", "delete", a2a], "openclaw-a2a task list");
+    cli.fails_with(&["task", "delete", a2a], "only such tasks can be deleted");
+    cli.fails_with(&["task", "delete", bus], "only such tasks can be deleted");
+    cli.fails_with(&["task", "watch", bus], "only such tasks can be watched");
+    cli.fails_with(&["task", "watch", open], "--agent tim");
+    cli.fails_with(&["task", "watch", &new_id()], "openclaw-a2a task list");
     let nothing = new_id();
     cli.fails_with(&["task", "show", &nothing], "openclaw-a2a task list");
     cli.fails_with(&["task", "cancel", &nothing], "openclaw-a2a task list");

@@ -294,7 +294,7 @@ async fn all_rounds_pass_the_breaker_and_half_of_the_limits() {
     let (mut agents, mut pairs) = (BTreeMap::new(), BTreeMap::new());
     let mut rests = false;
     for (from, to, line) in printed(folder.path()) {
-        rests |= line["message"]["payload"]["topic"] == "the demo rests";
+        rests |= line["message"]["payload"]["topic"] == "the demo is over";
         *agents.entry(from.clone()).or_insert(0_u64) += 1;
         *pairs.entry((from, to)).or_insert(0_u64) += 1;
     }

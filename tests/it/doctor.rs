@@ -127,7 +127,7 @@ fn a_folder_at_rest_is_looked_at_and_left_as_it_is() {
         ("tasks", "whole"),
         ("chain", "lines are whole"),
         ("clock", "after the newest record"),
-        ("leftovers", "nothing"),
+        ("leftovers", "no stray files"),
     ] {
         let printed = printed(&found, name, "ok");
         assert!(printed.contains(word), "{name}: {printed}");
@@ -165,8 +165,8 @@ fn running_server_reports_what_waits_for_a_person() {
     server.post(&format!("/bus/circuits/correlation:{}/trip", new_id()), b"");
     let (is_ok, found) = checks(folder.path(), &[]);
     assert!(is_ok, "{found:#?}");
-    assert!(printed(&found, "dead-letters", "warning").contains("1 messages were given up"));
-    assert!(printed(&found, "circuits", "warning").contains("1 conversations are stopped"));
+    assert!(printed(&found, "dead-letters", "warning").contains("1 message became a dead letter"));
+    assert!(printed(&found, "circuits", "warning").contains("1 circuit is open"));
 }
 
 #[test]

@@ -76,7 +76,9 @@ struct InFlight {
 
 /// The message is not in flight in this session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the message is not in your hands: it was settled before, taken back, or never delivered")]
+#[error(
+    "the message is not in flight to you: it was settled before, its lease expired, or it was never delivered"
+)]
 pub(crate) struct NotInFlight;
 
 /// The end of the connection. On drop the agent is lost: its messages in flight have failed.

@@ -105,7 +105,7 @@ impl fmt::Display for RecoveryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "read {} lines of the log", self.lines_replayed)?;
         if self.lines_indexed > 0 {
-            write!(f, ", gave {} of them to the index", self.lines_indexed)?;
+            write!(f, ", added {} of them to the index", self.lines_indexed)?;
         }
         if self.wal_bytes_restored > 0 {
             let bytes = self.wal_bytes_restored;

@@ -95,7 +95,7 @@ pub(super) async fn play(lead: &Agent, round: u32) -> Result<(), RoundError> {
 /// Announces that no further round follows.
 pub(super) async fn rest(lead: &Agent, rounds: u32) -> Result<(), SendError> {
     let news = format!("That was round {rounds} of {rounds}. Start the server again for more.");
-    lead.broadcast(Announcement::new(Scope::Squad, "the demo rests", news)).await.map(drop)
+    lead.broadcast(Announcement::new(Scope::Squad, "the demo is over", news)).await.map(drop)
 }
 
 fn say_who(_: &str) -> String {

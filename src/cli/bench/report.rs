@@ -124,10 +124,10 @@ impl RunReport {
 
     /// Lists the limits reached, the settings to change, and what the run leaves behind.
     fn advice(&self) -> Vec<String> {
-        let LoadResult { counters, agents, left, .. } = &self.load;
+        let LoadResult { counters, left, .. } = &self.load;
         let mut advice = Vec::new();
         match (self.ended, &self.why) {
-            (_, Some(why)) => advice.push(format!("It was given up: {why}")),
+            (_, Some(why)) => advice.push(format!("The run was stopped: {why}")),
             (EndReason::Interrupted, None) => advice.push("It was stopped early.".to_owned()),
             (EndReason::Maximum, None) => {
                 advice.push("It was stopped after the longest time a run may take.".to_owned());
@@ -153,11 +153,11 @@ impl RunReport {
             ));
         }
         advice.push(match self.mode {
-            Mode::Messages => format!(
-                "What was sent stays in the log, and the {agents} agents bench-{}-… in the directory.",
-                self.run
-            ),
-            Mode::Tasks => "What was sent stays in the log, and the tasks in the database until their time is over.".to_owned(),
+            Mode::Messages => "What was sent stays in the log; the agents are removed.".to_owned(),
+            Mode::Tasks => {
+                "What was sent stays in the log, and the tasks in the database until they expire."
+                    .to_owned()
+            }
         });
         advice
     }

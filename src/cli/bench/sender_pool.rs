@@ -1,4 +1,4 @@
-//! Pool of sending agents. One that reaches its rate limit rests and another takes its turn; a new
+//! Pool of sending agents. One that reaches its rate limit pauses and another sends; a new
 //! one is created only when none is available.
 
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ mod tests {
         let mut pool = SenderPool::new("x".into(), 2);
         assert_eq!(pool.take(now), Ok(0));
         pool.rest(0, second, now);
-        assert_eq!(pool.take(now), Ok(1), "the first rests");
+        assert_eq!(pool.take(now), Ok(1), "the first pauses");
         let rested = now + second * REST;
         assert_eq!(pool.take(now), Err(Some(rested)));
         assert_eq!(pool.take(rested), Ok(0));

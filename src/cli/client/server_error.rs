@@ -66,7 +66,7 @@ impl ServerError {
             (404, "unknown_task" | "TASK_NOT_FOUND") => " (see `openclaw-a2a task list`)",
             (404, "not_taken") => " (take it first, with `openclaw-a2a inbox AGENT --take 1`)",
             (429, _) => " (wait a little, then try again)",
-            (503, _) => " (try again later; `openclaw-a2a log --follow` shows when it goes on)",
+            (503, _) => " (try again later; `openclaw-a2a log --follow` shows when it continues)",
             _ => "",
         }
     }

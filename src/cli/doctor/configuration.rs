@@ -29,7 +29,7 @@ pub(super) fn check(global: &Global) -> anyhow::Result<(Config, ServerLocator, V
     let findings = match problems.is_empty() {
         true if file.exists() => vec![Finding::ok(NAME, format!("{} is valid", file.display()))],
         true => {
-            let detail = format!("{} does not exist: the defaults count", file.display());
+            let detail = format!("{} does not exist: the defaults apply", file.display());
             vec![Finding::ok(NAME, detail)]
         }
         false if unreadable(NAME, &[&file]).is_some() => {

@@ -165,7 +165,7 @@ fn readable(state: &Path) -> Option<Finding> {
         first.path.display(),
         first.mode & 0o777
     );
-    let next = "start the server anew: it takes their rights away and says so";
+    let next = "start the server anew: it sets their modes to 0700 and 0600 and logs it";
     Some(Finding::warning("privacy", detail, next))
 }
 
@@ -183,7 +183,7 @@ pub(super) fn leftovers(state: &Path) -> Finding {
         })
         .collect();
     if left.is_empty() {
-        return Finding::ok("leftovers", "nothing lies around in the state folder");
+        return Finding::ok("leftovers", "no stray files in the state folder");
     }
     let size = left.iter().map(|(path, metadata)| match metadata.is_dir() {
         true => size_of(path),

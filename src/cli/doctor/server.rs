@@ -69,14 +69,14 @@ pub(super) fn hints(server: &Server) -> Vec<Finding> {
         hint(
             "dead-letters",
             letters,
-            "messages were given up",
-            "see them with GET /bus/dead-letters, and send each again or drop it",
+            ["message became a dead letter", "messages became dead letters"],
+            "see `openclaw-a2a dead-letters list`; retry or drop each",
         ),
         hint(
             "circuits",
             circuits,
-            "conversations are stopped",
-            "see why with GET /bus/circuits, and reset those that may go on",
+            ["circuit is open", "circuits are open"],
+            "see `openclaw-a2a breaker list`; reset those whose cause is gone",
         ),
     ]
 }
@@ -85,7 +85,7 @@ pub(super) fn hints(server: &Server) -> Vec<Finding> {
 fn listed(server: &Server, path: &str, key: &str) -> Result<usize, (String, &'static str)> {
     match ask(server, path) {
         Ok((200, body)) => Ok(body[key].as_array().map_or(0, Vec::len)),
-        Ok((401 | 403, _)) => Err(("the server tells only operators".to_owned(), TOKEN)),
+        Ok((401 | 403, _)) => Err(("only operators may read this".to_owned(), TOKEN)),
         Ok((status, _)) => {
             let detail = format!("{path} answers with status {status}");
             Err((detail, "see what the server's own log says"))
@@ -97,12 +97,15 @@ fn listed(server: &Server, path: &str, key: &str) -> Result<usize, (String, &'st
 fn hint(
     name: &'static str,
     count: Result<usize, (String, &'static str)>,
-    what: &str,
+    [one, many]: [&str; 2],
     next: &str,
 ) -> Finding {
     match count {
         Ok(0) => Finding::ok(name, "none"),
-        Ok(count) => Finding::warning(name, format!("{count} {what}"), next),
+        Ok(count) => {
+            let what = if count == 1 { one } else { many };
+            Finding::warning(name, format!("{count} {what}"), next)
+        }
         Err((detail, next)) => Finding::warning(name, detail, next),
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn run(
     if format == Format::Json {
         out.write_all(b"\n]}\n")?;
     } else if shown == 0 && !is_for_programs(format) {
-        note("nothing in the log is like that");
+        note("no records match");
     }
     out.flush()?;
     if is_default {

@@ -54,7 +54,7 @@ pub(super) fn watch(client: &OptClient, id: &str, format: Format) -> anyhow::Res
             return renderer.end(status);
         }
     }
-    bail!("the server breaks off; the objective goes on without us")
+    bail!("the server closes the connection again and again; the objective continues")
 }
 
 fn get(client: &OptClient, id: &str) -> anyhow::Result<Option<Value>> {

@@ -15,8 +15,9 @@ use crate::cli::stdout::{Out, sanitize};
 
 /// Maximum width of a cell in columns, except of [`Cell::whole`].
 const MAX_WIDTH: usize = 60;
-/// No column is cut below this width to fit the terminal.
-const MIN_WIDTH: usize = 8;
+/// No column is cut below this width to fit the terminal: kinds, states and times stay whole. A
+/// table with several ids may be wider than the terminal.
+const MIN_WIDTH: usize = 12;
 /// Columns between two cells.
 const GAP: usize = 2;
 

@@ -11,7 +11,6 @@ use super::renderer::TaskRenderer;
 use crate::cli::server::{EventStream, Response, Server, text};
 use crate::cli::server_error::ServerError;
 use crate::cli::server_locator::ServerLocator;
-use crate::cli::stdout::note;
 use crate::cli::{Answer, Global};
 
 /// Maximum consecutive reconnects without an event.
@@ -60,7 +59,7 @@ pub(super) fn run(
                 }
                 silent += 1;
                 if silent > TRIES {
-                    bail!("the server breaks off; the task goes on without us");
+                    bail!("the server closes the connection again and again; the task continues");
                 }
             }
             Subscription::Ended => {
@@ -71,9 +70,7 @@ pub(super) fn run(
                 return Ok(answer(end));
             }
             Subscription::NotFound => {
-                let hint = if agent.is_some() { "" } else { "; name its agent with --agent" };
-                note(&format!("there is no task {task} here{hint}"));
-                return Ok(Answer::No);
+                return super::no_a2a_task(&server, task, "watched");
             }
         }
     }

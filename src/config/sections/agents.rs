@@ -1,6 +1,6 @@
 //! `[[agents]]` and `[directory]`: listed agents, and whether others are admitted.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use a2a_policy::Profile;
 use a2a_protocol::AgentId;
@@ -41,16 +41,24 @@ pub(in crate::config) struct Directory {
     pub(in crate::config) open: Option<bool>,
 }
 
-/// Listed agents, checked for duplicates.
+/// Listed agents, checked for duplicates. Names that differ in case only are one name.
 pub(in crate::config) fn read(entries: &[AgentEntry]) -> Result<Vec<(AgentId, Profile)>, String> {
     let agents = entries.iter().map(AgentEntry::read).collect::<Result<Vec<_>, _>>()?;
-    let mut ids = HashSet::new();
-    match agents.iter().find(|(id, _)| !ids.insert(id)) {
-        Some((id, _)) => {
-            Err(format!("[[agents]] id = \"{id}\" is there twice; leave one of them out"))
+    let mut ids = HashMap::new();
+    for (id, _) in &agents {
+        match ids.insert(id.as_str().to_ascii_lowercase(), id) {
+            Some(other) if other == id => {
+                return Err(format!("[[agents]] id = \"{id}\" is there twice; leave one out"));
+            }
+            Some(other) => {
+                return Err(format!(
+                    "[[agents]] id = \"{id}\" and \"{other}\" differ in case only, which makes them one name; leave one out"
+                ));
+            }
+            None => {}
         }
-        None => Ok(agents),
     }
+    Ok(agents)
 }
 
 impl AgentEntry {

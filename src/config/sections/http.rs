@@ -23,7 +23,10 @@ pub fn listen_addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
         return Ok(vec![address]);
     }
     if !names_a_port(text) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no host, or no port"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "write an address and a port of at most 65535, such as 127.0.0.1:7420",
+        ));
     }
     let mut found: Vec<SocketAddr> = text.to_socket_addrs()?.collect();
     found.sort_by_key(SocketAddr::is_ipv6);
@@ -145,7 +148,7 @@ impl HttpValues {
         if listen.parse::<SocketAddr>().is_err() && !names_a_port(listen) {
             let example = DEFAULT_LISTEN;
             return Err(format!(
-                "[http] listen = {listen:?} is not an address and a port, such as {example:?}"
+                "[http] listen = {listen:?} is not an address and a port of at most 65535, such as {example:?}"
             ));
         }
         if let Some(url) = self.url.as_deref().filter(|url| !is_base(url)) {

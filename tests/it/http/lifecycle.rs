@@ -71,7 +71,9 @@ fn only_this_machine_may_connect() {
     for (address, says) in [
         ("0.0.0.0:0", "refusing to listen on 0.0.0.0"),
         ("[::]:0", "refusing to listen on [::]"),
-        ("localhost", "not an address and a port"),
+        ("localhost", "write an address and a port"),
+        ("127.0.0.1:99999", "a port of at most 65535"),
+        ("no-such-host.invalid:7420", "cannot listen on \"no-such-host.invalid:7420\""),
     ] {
         let error = fails(serve_on(folder.path(), address));
         assert!(error.contains(says), "{error}");
@@ -86,6 +88,7 @@ fn configuration_with_an_unknown_key_is_refused() {
         ("[limits]\nper_agent_per_minut = 5\n", "per_agent_per_minut"),
         ("[delivery]\nattempts = 0\n", "attempts"),
         ("[[agents]]\nid = \"a b\"\n", "a b"),
+        ("[[agents]]\nid = \"tim\"\n[[agents]]\nid = \"Tim\"\n", "differ in case only"),
         ("limits = \n", "a2a.toml"),
     ] {
         std::fs::write(folder.path().join("a2a.toml"), config).unwrap();

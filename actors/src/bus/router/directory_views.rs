@@ -20,10 +20,10 @@ const SCAN_LIMIT: usize = 2_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Presence {
-    /// Its code is attached, a call of it waits for messages, or it has some in its hands; or one
-    /// of that was so a moment ago.
+    /// It has a session, a waiting call or messages in flight, or its last call was less than 15
+    /// seconds ago.
     Online,
-    /// It is known, and what is sent to it waits.
+    /// It is registered and not connected; messages to it wait.
     Offline,
 }
 
@@ -36,14 +36,14 @@ pub struct AgentView {
     /// What is known of it.
     #[serde(flatten)]
     pub profile: Profile,
-    /// Whether it is there.
+    /// Whether it is connected, or was a moment ago.
     pub presence: Presence,
     /// When it was last there, since the bus started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<Timestamp>,
     /// Sessions with the agent's code in them.
     pub sessions: usize,
-    /// Whether there is such a session, or a call waits for messages, at this moment.
+    /// Whether it has a session, or a call that waits for messages, at this moment.
     pub connected: bool,
     /// Messages that wait or are being handled.
     pub pending: usize,

@@ -97,7 +97,7 @@ pub enum InboxError {
     )]
     NameTaken,
     /// Not leased, or settled already.
-    #[error("the message is not in your hands: it was settled before, or never taken")]
+    #[error("the message is not in flight to you: it was settled before, or never taken")]
     NotTaken,
     /// The bus is stopping.
     #[error("the bus is stopping")]
