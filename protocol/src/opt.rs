@@ -239,7 +239,7 @@ pub struct Objective {
     /// Its plans in the order of creation; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plans: Option<Vec<Plan>>,
-    /// Additional data; the server sets [`key::REVISION`].
+    /// Additional data; the server sets `opt/v1/revision`, which rises with every change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
     /// When it was created.
@@ -269,8 +269,8 @@ pub struct Plan {
     /// The plans that must be completed before it starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<PlanId>,
-    /// Additional data; the server evaluates [`key::ASSIGNEE`], [`key::ON_TASK_FAILURE`] and
-    /// [`key::HISTORY_SCOPE`].
+    /// Additional data; the server evaluates `opt/v1/assignee`, `opt/v1/onTaskFailure` and
+    /// `opt/v1/historyScope`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
     /// When it was created.

@@ -154,7 +154,8 @@ pub struct Receipt {
     pub seq: Option<u64>,
     /// When the router answered.
     pub time: Timestamp,
-    /// The recipients. Shared, because a fan-out can have thousands.
+    /// The recipients, each with its outcome.
+    // Shared, because a fan-out can have thousands.
     pub recipients: Arc<[RecipientOutcome]>,
     /// The reason, with advice for the sender.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,8 +7,8 @@ use chrono::{DateTime, SubsecRound, Utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A task that one agent requested from another. Its JSON is for people; [`Assignment::to_stored`]
-/// is for the journal.
+/// A task that one agent requested from another.
+// This JSON is for API users; the journal has that of `Assignment::to_stored`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "LedgerTask")]

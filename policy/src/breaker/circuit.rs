@@ -194,7 +194,7 @@ pub struct Circuit {
     /// When it opened.
     #[schemars(with = "a2a_protocol::Timestamp")]
     pub since: DateTime<Utc>,
-    /// When it becomes half-open; `None`: it stays open until an operator resets it.
+    /// When it becomes half-open; `null` if only an operator can reset it.
     #[schemars(with = "Option<a2a_protocol::Timestamp>")]
     pub until: Option<DateTime<Utc>>,
     /// How often it has opened; each time doubles the cooldown.

@@ -47,7 +47,7 @@ impl Outcome {
         Self { sent: script.steps.len(), accepted, first_refusal, minutes }
     }
 
-    /// Whether a storm went on past its bound, or afterwards faster than a slowed one may.
+    /// Whether a storm exceeded its bound, or afterwards faster than a slowed one may.
     fn is_missed(&self, bound: usize) -> bool {
         self.first_refusal.is_none_or(|at| at > bound + 1)
             || self.accepted as f64 > bound as f64 + SLOWED * self.minutes

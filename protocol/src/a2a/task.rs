@@ -89,8 +89,8 @@ pub struct Message {
     /// The conversation it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_id: Option<ContextId>,
-    /// The task it is about. An opaque id, not a [`TaskId`]: a caller may name a task that never
-    /// existed.
+    /// The task it is about.
+    // Opaque, not a `TaskId`: a caller may name a task that never existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<OpaqueId>,
     /// The author.
@@ -177,8 +177,9 @@ pub struct Task {
     pub context_id: ContextId,
     /// Current status.
     pub status: TaskStatus,
-    /// Results so far. Artifacts and history are shared, because a task is copied with every change
-    /// and most of it stays the same.
+    /// Results so far.
+    // Artifacts and history are shared: a task is copied with every change, and most of it stays as
+    // it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Arc<Artifact>>,
     /// Messages so far, the oldest first.

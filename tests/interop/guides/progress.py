@@ -30,7 +30,7 @@ def say(http, agent, request, kind, **payload):
 
 
 def first_task(http, agent):
-    """Whatever else lies in the inbox is taken for a minute, not acknowledged, and comes again."""
+    """Other messages are leased for a minute, not acknowledged, and delivered again."""
     while True:
         taken = http.get(f"/bus/agents/{agent}/inbox", params={"wait": "60s", "limit": 1}).json()
         for message in (item["message"] for item in taken["messages"]):

@@ -27,7 +27,7 @@ const fn honest(name: &'static str, generate: fn(&mut Scribe)) -> Traffic {
     Traffic { name, repeats: false, generate }
 }
 
-/// Each turn answers the one before; nobody answers itself.
+/// Each turn answers the one before, by another agent.
 fn turns(scribe: &mut Scribe, agents: usize, count: usize, habit: Habit) {
     let mut from = 0;
     for i in 0..count {

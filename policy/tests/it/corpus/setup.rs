@@ -24,7 +24,7 @@ const WORDS: &str = "anchor basin cable delta ember fjord garnet harbor index ju
 /// A shape of traffic, from which scripts are generated.
 pub struct Traffic {
     pub name: &'static str,
-    /// Whether it says the same or nearly the same again and again.
+    /// Whether its messages repeat the same or nearly the same words.
     pub repeats: bool,
     pub generate: fn(&mut Scribe),
 }
@@ -49,7 +49,7 @@ pub struct Step {
     pub crowd: usize,
 }
 
-/// What the messages of a storm say.
+/// The words of the messages of a storm.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Says {
     /// The same words every time.
@@ -103,7 +103,7 @@ impl Scribe {
         (0..length).map(pick).collect::<Vec<_>>().join(" ")
     }
 
-    /// What agent number `agent` says in message number `i`.
+    /// The text of agent number `agent` in message number `i`.
     pub fn text(&mut self, says: Says, agent: usize, i: usize) -> String {
         match says {
             Says::Same => self.fixed[agent].clone(),
@@ -216,7 +216,7 @@ impl Scribe {
     }
 }
 
-/// The id of thing number `n`; the first digit tells the things apart.
+/// The id of thing number `n`; the first digit distinguishes the things.
 pub fn uuid(of: u64, n: u64) -> String {
     format!("0192a4c8-7e1a-7000-{:04x}-{n:012x}", 0x8000 + of)
 }
