@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use a2a_policy::{
-    Audience, Breaker, BreakerDecision, BreakerInput, BreakerSettings, Now, WorkProgress,
+    Audience, Breaker, BreakerDecision, BreakerInput, BreakerSettings, Now, SendCause, Sketch,
+    WorkProgress,
 };
 use a2a_protocol::Kind;
 
@@ -31,8 +32,11 @@ pub fn megabytes(max_correlations: usize) -> f64 {
                 from,
                 to: Audience::One(to),
                 correlation,
-                kind: Kind::StatusUpdate,
+                kind: Kind::KnowledgeShare,
                 content,
+                sketch: Sketch::of_json(&content.to_be_bytes().map(|byte| b'a' + byte % 26)),
+                is_news: false,
+                cause: SendCause::Nothing,
                 task: None,
                 progress: WorkProgress::None,
             };

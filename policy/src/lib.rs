@@ -37,7 +37,7 @@ pub use assignments::{
 pub use audience::Audience;
 pub use breaker::{
     BadCircuitKey, Breaker, BreakerDecision, BreakerInput, BreakerSettings, Circuit, CircuitKey,
-    CircuitState, TripReason, WorkProgress,
+    CircuitState, SendCause, Sketch, TripReason, WorkProgress,
 };
 pub use clock::Now;
 pub use delivery::{AfterFailure, DeliveryKey, DeliveryState, Inbox, QueueEntry, RetryPolicy};

@@ -88,14 +88,17 @@ impl Agent {
     ///
     /// Inside a handler it belongs to the trace of the delivery that is being handled.
     pub async fn send(&self, message: Envelope) -> Receipt {
-        let submission =
-            Submission::from_message(message, Instant::now()).with_trace(trace::current());
+        let submission = Submission::from_message(message, Instant::now())
+            .with_trace(trace::current())
+            .with_cause(trace::cause());
         self.0.system.send(Caller::Agent(self.0.id.clone()), submission).await
     }
 
     /// Sends a message that is JSON text.
     pub async fn send_json(&self, json: &[u8]) -> Receipt {
-        let submission = Submission::from_json(json, Instant::now()).with_trace(trace::current());
+        let submission = Submission::from_json(json, Instant::now())
+            .with_trace(trace::current())
+            .with_cause(trace::cause());
         self.0.system.send(Caller::Agent(self.0.id.clone()), submission).await
     }
 

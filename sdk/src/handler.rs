@@ -99,8 +99,8 @@ struct InProcess<H, Args> {
 impl<Args: Send + 'static, H: Handler<Args>> AgentRuntime for InProcess<H, Args> {
     fn handle(&self, delivery: Delivery) -> HandlerFuture {
         let (handler, me) = (Arc::clone(&self.handler), self.me.clone());
-        let trace = delivery.trace();
-        Box::pin(trace::within(trace, async move {
+        let (trace, conversation) = (delivery.trace(), delivery.message.correlation_id);
+        Box::pin(trace::within(trace, conversation, async move {
             if me.watched().take(me.id(), &delivery) {
                 return Ok(Handled::default());
             }

@@ -165,7 +165,7 @@ fn what_is_stopped_is_seen_and_let_go_and_stopped_by_hand() {
         sent["correlationId"] = json!(talk);
         server.send(&sent)
     };
-    let refused = (0..7).map(|i| say(&server, i)).find(|answer| answer.status != 202).unwrap();
+    let refused = (0..9).map(|i| say(&server, i)).find(|answer| answer.status != 202).unwrap();
     is_problem(&refused, 409, "circuit_open");
     assert_eq!(refused.body["scope"], "correlation");
     assert!(refused.body["since"].is_string() && refused.body["retryAfterMs"].is_u64());

@@ -169,7 +169,7 @@ fn an_open_circuit_stays_open_and_the_next_opens_by_the_new_settings() {
     let (first, second) = (new_id(), new_id());
     let (passed, refused) = ping_pong(&server, &first);
     is(&refused, 409, "circuit_open");
-    assert_eq!(passed, 6);
+    assert_eq!(passed, 8);
     let circuits = || {
         let mut body = server.get("/bus/circuits").body;
         let all = body["circuits"].as_array_mut().unwrap();

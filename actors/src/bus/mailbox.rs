@@ -29,12 +29,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_policy::{Inbox, InboxCapacity, InboxFull, InboxLimits, QueueEntry};
-use a2a_protocol::{AgentId, Envelope, Outcome};
+use a2a_policy::{Inbox, InboxCapacity, InboxFull, InboxLimits, QueueEntry, SendCause};
+use a2a_protocol::{AgentId, CorrelationId, Envelope, Outcome};
 use actix::prelude::*;
 
-use crate::AgentRuntime;
 use crate::bus::message::StoredMessage;
+use crate::{AgentRuntime, Delivery};
 
 pub use acknowledge::AckHandle;
 pub(crate) use acknowledge::{Settle, Settlement};
@@ -64,9 +64,41 @@ pub(crate) struct Mailbox {
     pub(crate) last_seen: Cell<Option<Duration>>,
     /// Polls of this mailbox that wait, or waited when last checked.
     polls: RefCell<Vec<Arc<Poll>>>,
+    /// The message that was leased last, by its number, and its conversation.
+    last_leased: Cell<Option<(u64, CorrelationId)>>,
+    /// The conversation of the message that was settled last, and when that was.
+    last_settled: Cell<Option<(CorrelationId, Duration)>>,
 }
 
+/// A settled message counts as the cause of what its agent sends for so long.
+const SETTLED_WINDOW: Duration = Duration::from_secs(30);
+
 impl Mailbox {
+    /// What leads the agent to send now: the message in flight that was leased last, else the one
+    /// that was just settled. Of several in flight the others are not considered.
+    pub(crate) fn cause(&self, now: Duration) -> SendCause {
+        let Some((seq, leased)) = self.last_leased.get() else { return SendCause::Unknown };
+        if self.inbox.borrow().get_in_flight(seq).is_some() {
+            return SendCause::Message(leased);
+        }
+        match self.last_settled.get() {
+            Some((settled, at)) if now.saturating_sub(at) < SETTLED_WINDOW => {
+                SendCause::Message(settled)
+            }
+            _ => SendCause::Nothing,
+        }
+    }
+
+    /// Notes that a message was leased.
+    pub(crate) fn note_leased(&self, delivery: &Delivery) {
+        self.last_leased.set(Some((delivery.seq, delivery.message.correlation_id)));
+    }
+
+    /// Notes that a message was settled.
+    pub(crate) fn note_settled(&self, message: &Envelope, now: Duration) {
+        self.last_settled.set(Some((message.correlation_id, now)));
+    }
+
     /// Registers a poll that waits for messages.
     pub(crate) fn polled_by(&self, poll: Arc<Poll>, now: Duration) {
         self.is_polled(now);
@@ -184,6 +216,8 @@ impl Mailboxes {
             attachment: Cell::new(0),
             last_seen: Cell::new(None),
             polls: RefCell::default(),
+            last_leased: Cell::default(),
+            last_settled: Cell::default(),
         });
         all.push(MailboxState::Open(Rc::clone(&mailbox)));
         (number, mailbox)

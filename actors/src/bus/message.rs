@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use a2a_policy::{Fingerprints, QueueEntry};
-use a2a_protocol::{AgentId, Envelope, Kind, MessageIds, Report, Trace, TraceId};
+use a2a_protocol::{AgentId, CorrelationId, Envelope, Kind, MessageIds, Report, Trace, TraceId};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
@@ -23,6 +23,8 @@ pub struct Submission {
     pub(crate) since: Instant,
     /// Trace context of the sender, where it differs from that of the conversation.
     pub(crate) trace: Option<Arc<Trace>>,
+    /// Conversation of the message that led the sender to this one, if it is stated.
+    pub(crate) cause: Option<CorrelationId>,
 }
 
 impl Submission {
@@ -36,7 +38,7 @@ impl Submission {
             Err(_) => MessageIds::read(bytes),
         };
         let (bytes, size) = (bytes.into(), bytes.len());
-        Self { message, bytes, ids, fingerprints, size, since, trace: None }
+        Self { message, bytes, ids, fingerprints, size, since, trace: None, cause: None }
     }
 
     /// The first bytes of a message that is refused because its `total` size exceeds the limit.
@@ -50,6 +52,7 @@ impl Submission {
             size: total,
             since,
             trace: None,
+            cause: None,
         }
     }
 
@@ -70,7 +73,7 @@ impl Submission {
         let (fingerprints, size) = (Fingerprints::of_json(&message, &bytes), bytes.len());
         let (message, bytes) = (Ok(Arc::new(message)), bytes.into());
         let ids = MessageIds::default();
-        Self { message, bytes, ids, fingerprints, size, since, trace: None }
+        Self { message, bytes, ids, fingerprints, size, since, trace: None, cause: None }
     }
 
     /// The same submission as part of the sender's trace.
@@ -79,6 +82,13 @@ impl Submission {
         let conversation = self.message.as_ref().ok().map(|message| message.correlation_id);
         self.trace = trace.filter(|trace| !conversation.is_some_and(|id| trace.is_default_for(id)));
         self
+    }
+
+    /// The same submission, sent because of a message of this conversation. Without it the bus infers
+    /// what led to a new conversation from the messages that the sender has in flight.
+    #[must_use]
+    pub fn with_cause(self, cause: Option<CorrelationId>) -> Self {
+        Self { cause, ..self }
     }
 
     /// Trace of the message; `None` when the sender gave none and the message cannot be parsed.

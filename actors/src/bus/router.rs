@@ -185,6 +185,7 @@ impl Router {
             message: submission.message.as_deref(),
             bytes: submission.bytes.len(),
             fingerprints: submission.fingerprints,
+            cause: submission.cause,
         };
         let verdict = admit(&incoming, self, now);
         if let (AdmissionVerdict::Accepted(_), Ok(message)) = (&verdict, &submission.message)

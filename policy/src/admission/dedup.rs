@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use a2a_protocol::{Envelope, MessageId};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
+use crate::Sketch;
+
 /// An accepted message in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DedupRecord {
@@ -71,7 +73,7 @@ impl DedupIndex {
     }
 }
 
-/// Two hashes of a message.
+/// Hashes of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fingerprints {
     /// Hash of sender, recipient, kind, priority, conversation and payload.
@@ -82,6 +84,8 @@ pub struct Fingerprints {
     /// Hash of kind and payload without the task's id: equal text about another task counts as
     /// equal.
     pub content: u64,
+    /// Sketch of the payload's text, which finds nearly equal ones.
+    pub sketch: Sketch,
 }
 
 impl Fingerprints {
@@ -119,7 +123,8 @@ impl Fingerprints {
         // The id comes first wherever there is one, and always has the same length.
         let ids = if payload.starts_with(TASK_ID) { TASK_ID.len() + 36 } else { 0 };
         let (body, kind) = (payload.get(ids..).unwrap_or(payload), message.kind() as u64);
-        Self { message: sum.digest(), content: xxh3_64_with_seed(body, kind) }
+        let content = xxh3_64_with_seed(body, kind);
+        Self { message: sum.digest(), content, sketch: Sketch::of_json(payload) }
     }
 }
 

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use a2a_protocol::{
-    AgentId, Code, Envelope, OpenCircuit, Outcome, RecipientOutcome, Report, Violation,
+    AgentId, Body, Code, CorrelationId, Envelope, OpenCircuit, Outcome, RecipientOutcome, Report,
+    Violation,
 };
 use chrono::TimeDelta;
 
@@ -14,7 +15,7 @@ use super::DedupMatch;
 use super::recipients::Resolved;
 use crate::{
     AccessRules, AgentKey, Audience, Breaker, BreakerDecision, BreakerInput, Change, Circuit,
-    CircuitKey, Directory, InboxFull, Ledger, LedgerRefusal, Limited, Now, WorkProgress,
+    CircuitKey, Directory, InboxFull, Ledger, LedgerRefusal, Limited, Now, SendCause, WorkProgress,
 };
 
 /// The caller that submits a message.
@@ -56,6 +57,8 @@ pub struct Incoming<'a> {
     pub bytes: usize,
     /// The message's [`crate::Fingerprints`].
     pub fingerprints: crate::Fingerprints,
+    /// The conversation of the message that led to it, if the sender states it.
+    pub cause: Option<CorrelationId>,
 }
 
 impl Incoming<'_> {
@@ -94,6 +97,10 @@ pub trait AdmissionState {
     /// # Errors
     /// The limit on refusals was exceeded.
     fn charge_refusal(&mut self, sender: &AgentId, now: Now) -> Result<(), Limited>;
+    /// Whether the task service streams this message to a client of A2A.
+    fn is_streamed(&self, message: &Envelope, to: &[AgentKey]) -> bool;
+    /// What led an agent to send, if the bus knows.
+    fn cause(&self, sender: &AgentId, now: Now) -> SendCause;
     /// Whether [`AdmissionState::charge_refusal`] would refuse.
     fn is_refused_too_often(&self, sender: &AgentId, now: Now) -> bool;
     /// Checks that all inboxes together can hold `bytes` more. The bytes count once, whatever the
@@ -291,6 +298,9 @@ fn stages(
         correlation: message.correlation_id,
         kind: message.kind(),
         content: incoming.fingerprints.content,
+        sketch: incoming.fingerprints.sketch,
+        is_news: is_news(message, &to.known, state),
+        cause: cause(incoming, message, state, now),
         task: message.body.task_id(),
         progress: change.as_ref().map_or(WorkProgress::None, |change| change.progress),
     };
@@ -309,6 +319,28 @@ fn stages(
     };
     let closes = state.breaker().accept(&input, now);
     Ok(AdmissionVerdict::Accepted(Accepted { change, closes, ..accepted }))
+}
+
+/// Whether a status update is news whatever its text.
+fn is_news(message: &Envelope, to: &[AgentKey], state: &impl AdmissionState) -> bool {
+    let Body::StatusUpdate(update) = &message.body else { return false };
+    update.has_snapshot() || state.is_streamed(message, to)
+}
+
+/// What led the sender to send. People and clients of A2A act on their own.
+fn cause(
+    incoming: &Incoming<'_>,
+    message: &Envelope,
+    state: &impl AdmissionState,
+    now: Now,
+) -> SendCause {
+    match (incoming.cause, incoming.caller) {
+        (Some(conversation), _) => SendCause::Message(conversation),
+        (None, Caller::Agent(_) | Caller::Local) => state.cause(&message.from.agent_id, now),
+        (None, Caller::Operator { .. } | Caller::Service { .. } | Caller::Bus) => {
+            SendCause::Nothing
+        }
+    }
 }
 
 fn invalid(report: &Report) -> Refusal {

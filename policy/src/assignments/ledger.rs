@@ -302,6 +302,7 @@ impl Ledger {
         let progress = match state {
             _ if state == task.state => WorkProgress::None,
             AssignmentState::Declined => WorkProgress::Declines,
+            AssignmentState::Failed => WorkProgress::Fails,
             _ if state.is_ended() => WorkProgress::Ends,
             _ => WorkProgress::Moves,
         };

@@ -23,14 +23,15 @@ const MAX_PARTICIPANTS: usize = 64;
 pub enum CircuitKey {
     /// One conversation.
     Correlation(CorrelationId),
-    /// Equal messages from one agent to another, in any conversation.
+    /// Messages from one agent to another, in any conversation.
     Pair {
         /// The sender.
         from: AgentId,
         /// The recipient; `None` for a fan-out.
         to: Option<AgentId>,
-        /// The hash of the content.
-        content: u64,
+        /// The hash of their content; `None` for new conversations and status updates with any
+        /// content.
+        content: Option<u64>,
     },
 }
 
@@ -51,7 +52,10 @@ impl fmt::Display for CircuitKey {
             Self::Correlation(id) => write!(f, "correlation:{id}"),
             Self::Pair { from, to, content } => {
                 let to = to.as_ref().map_or("*", AgentId::as_str);
-                write!(f, "pair:{from}:{to}:{content:016x}")
+                match content {
+                    Some(content) => write!(f, "pair:{from}:{to}:{content:016x}"),
+                    None => write!(f, "pair:{from}:{to}:*"),
+                }
             }
         }
     }
@@ -59,7 +63,7 @@ impl fmt::Display for CircuitKey {
 
 /// The text is not a circuit key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a circuit is `correlation:<uuid>` or `pair:<from>:<to or *>:<16 hex digits>`")]
+#[error("a circuit is `correlation:<uuid>` or `pair:<from>:<to or *>:<16 hex digits or *>`")]
 pub struct BadCircuitKey;
 
 impl FromStr for CircuitKey {
@@ -75,12 +79,15 @@ impl FromStr for CircuitKey {
                 let agent = |name: &str| name.parse::<AgentId>().map_err(|_| BadCircuitKey);
                 let from = agent(from)?;
                 let to = if to == "*" { None } else { Some(agent(to)?) };
+                if content == "*" {
+                    return Ok(Self::Pair { from, to, content: None });
+                }
                 // `from_str_radix` would also read a sign.
                 if content.len() != 16 || !content.bytes().all(|b| b.is_ascii_hexdigit()) {
                     return Err(BadCircuitKey);
                 }
                 let content = u64::from_str_radix(content, 16).map_err(|_| BadCircuitKey)?;
-                Ok(Self::Pair { from, to, content })
+                Ok(Self::Pair { from, to, content: Some(content) })
             }
             _ => Err(BadCircuitKey),
         }
@@ -99,8 +106,8 @@ impl JsonSchema for CircuitKey {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "pattern": "^(correlation:[0-9a-fA-F-]{36}|pair:[^:]+:[^:]+:[0-9a-fA-F]{16})$",
-            "description": "What is stopped: `correlation:<uuid>`, or `pair:<from>:<to or *>:<16 hex digits>`.",
+            "pattern": "^(correlation:[0-9a-fA-F-]{36}|pair:[^:]+:[^:]+:([0-9a-fA-F]{16}|[*]))$",
+            "description": "What is stopped: `correlation:<uuid>`, or `pair:<from>:<to or *>:<16 hex digits or *>`.",
             "examples": ["correlation:0192a4c8-7e1a-7b3c-9d4e-000000000002"],
         })
     }
@@ -256,6 +263,7 @@ mod tests {
             &format!("correlation:{ID}"),
             "pair:roman:tim:00000000000000ff",
             "pair:roman:*:ffffffffffffffff",
+            "pair:roman:tim:*",
         ] {
             let key: CircuitKey = text.parse().unwrap();
             assert_eq!(key.to_string(), *text);

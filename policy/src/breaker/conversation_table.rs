@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use a2a_protocol::{AgentId, CorrelationId, Kind};
 
-use super::conversation::Conversation;
+use super::conversation::{Conversation, detect_loop};
 use super::lru_map::LruMap;
+use super::path::Path;
 use super::{BreakerInput, BreakerSettings, Finding, WorkProgress};
 use crate::{Audience, Now};
 
@@ -31,6 +32,8 @@ struct FirstMessage {
     from: AgentId,
     to: AgentId,
     kind: Kind,
+    /// Its path, which ends with this message.
+    path: Path,
     at: Duration,
 }
 
@@ -57,12 +60,20 @@ impl ConversationState {
             Self::Tracked(conversation) => conversation.is_new_to(agent),
         }
     }
+
+    /// The path of what `from` received in it; `None` if it received nothing.
+    fn path_to(&self, from: &AgentId, kind: Kind) -> Option<Path> {
+        match self {
+            Self::First(first) => (first.to == *from).then(|| first.path.clone()),
+            Self::Tracked(conversation) => conversation.path_to(from, kind).cloned(),
+        }
+    }
 }
 
 impl FirstMessage {
     /// The full state of the conversation that this message began.
-    fn expand(&self, settings: &BreakerSettings) -> Conversation {
-        Conversation::begun(&self.from, &self.to, self.kind, self.at, settings)
+    fn expand(&self) -> Conversation {
+        Conversation::begun(&self.from, &self.to, self.kind, &self.path, self.at)
     }
 }
 
@@ -80,17 +91,37 @@ impl ConversationTable {
         self.evict_over_limit();
     }
 
-    /// The loop that this message closes, if any.
-    pub(super) fn detect_loop(
+    /// The path of what the sender received in the conversation; `None` if it received nothing.
+    pub(super) fn path_to(
         &self,
         input: &BreakerInput<'_>,
         settings: &BreakerSettings,
         now: Now,
+    ) -> Option<Path> {
+        let known = self.entries.peek(&input.correlation);
+        let known = known.filter(|known| !known.is_idle(settings.window, now))?;
+        known.path_to(input.from, input.kind)
+    }
+
+    /// The limit that this message exceeds, if any. `before` is the path that led to it.
+    pub(super) fn detect_loop(
+        &self,
+        input: &BreakerInput<'_>,
+        before: &Path,
+        is_repeat: bool,
+        settings: &BreakerSettings,
+        now: Now,
     ) -> Option<Finding> {
-        match self.entries.peek(&input.correlation)? {
-            conversation if conversation.is_idle(settings.window, now) => None,
-            ConversationState::First(first) => first.expand(settings).detect_loop(input, settings),
-            ConversationState::Tracked(conversation) => conversation.detect_loop(input, settings),
+        let known = self.entries.peek(&input.correlation);
+        match known.filter(|known| !known.is_idle(settings.window, now)) {
+            Some(ConversationState::Tracked(conversation)) => {
+                conversation.detect_loop(input, before, is_repeat, settings)
+            }
+            Some(ConversationState::First(first)) => {
+                first.expand().detect_loop(input, before, is_repeat, settings)
+            }
+            // Which message led to the first one may be inferred, so its depth does not count.
+            None => detect_loop(input, before, is_repeat, 0, settings),
         }
     }
 
@@ -106,52 +137,70 @@ impl ConversationTable {
         known.is_none_or(|known| known.is_new_to(input.from))
     }
 
-    /// Counts an admitted message; returns whether it was free.
-    pub(super) fn record(
-        &mut self,
+    /// Whether the message only changes a task's state, which counts as no turn.
+    pub(super) fn is_free(
+        &self,
         input: &BreakerInput<'_>,
         settings: &BreakerSettings,
         now: Now,
     ) -> bool {
+        if input.progress != WorkProgress::Moves {
+            return false;
+        }
+        let known = self.entries.peek(&input.correlation);
+        match known.filter(|known| !known.is_idle(settings.window, now)) {
+            Some(ConversationState::Tracked(conversation)) => conversation.is_free(input),
+            _ => true,
+        }
+    }
+
+    /// Counts an admitted message with its path, which ends with this message.
+    pub(super) fn record(
+        &mut self,
+        input: &BreakerInput<'_>,
+        path: &Path,
+        is_repeat: bool,
+        settings: &BreakerSettings,
+        now: Now,
+    ) {
         let key = input.correlation;
         let Some(conversation) = self
             .entries
             .touch(&key)
             .filter(|conversation| !conversation.is_idle(settings.window, now))
         else {
-            return self.begin(input, settings, now);
+            return self.begin(input, path, is_repeat, now);
         };
         let before = conversation.participants();
         let conversation = match conversation {
             ConversationState::Tracked(conversation) => conversation,
             ConversationState::First(first) => {
-                *conversation = ConversationState::Tracked(Box::new(first.expand(settings)));
-                let ConversationState::Tracked(conversation) = conversation else { return false };
+                *conversation = ConversationState::Tracked(Box::new(first.expand()));
+                let ConversationState::Tracked(conversation) = conversation else { return };
                 conversation
             }
         };
-        let free = conversation.record(input, settings, now);
+        conversation.record(input, path, is_repeat, now);
         self.participants += conversation.participants().len() - before;
         self.evict_over_limit();
-        free
     }
 
     /// Counts the first message of a conversation.
-    fn begin(&mut self, input: &BreakerInput<'_>, settings: &BreakerSettings, now: Now) -> bool {
-        let (conversation, free) = match (input.to, input.progress) {
+    fn begin(&mut self, input: &BreakerInput<'_>, path: &Path, is_repeat: bool, now: Now) {
+        let conversation = match (input.to, input.progress) {
             (Audience::One(to), WorkProgress::None) => {
                 let (from, to, kind) = (input.from.clone(), to.clone(), input.kind);
-                (ConversationState::First(FirstMessage { from, to, kind, at: now.uptime }), false)
+                let (path, at) = (path.clone(), now.uptime);
+                ConversationState::First(FirstMessage { from, to, kind, path, at })
             }
             _ => {
                 let mut conversation = Box::<Conversation>::default();
-                let free = conversation.record(input, settings, now);
-                (ConversationState::Tracked(conversation), free)
+                conversation.record(input, path, is_repeat, now);
+                ConversationState::Tracked(conversation)
             }
         };
         self.insert(input.correlation, conversation);
         self.evict_over_limit();
-        free
     }
 
     fn evict_over_limit(&mut self) {
@@ -159,11 +208,6 @@ impl ConversationTable {
             self.participants -=
                 self.entries.pop_oldest().map_or(0, |evicted| evicted.participants());
         }
-    }
-
-    /// A task ended: resets the conversation, which is not a new one.
-    pub(super) fn end(&mut self, key: CorrelationId, now: Now) {
-        self.insert(key, ConversationState::Tracked(Box::new(Conversation::ended(now.uptime))));
     }
 
     fn insert(&mut self, key: CorrelationId, conversation: ConversationState) {

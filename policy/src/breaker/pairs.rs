@@ -1,21 +1,23 @@
-//! Loop detection across conversations, for loops that begin a new one with every message.
-//!
-//! Such a loop looks like many short conversations, but each agent keeps sending equal messages to
-//! the same recipients. So messages are counted by sender, recipient and content. From the second
-//! equal message within a window on, they get a causal path like messages of one conversation.
-//! Across conversations it is unknown which received message caused a sent one, so a few are kept
-//! per agent, and any of them that completes a round counts.
+//! What one agent sends another, in all conversations: repeated texts, status updates without an
+//! answer, and tasks that fail one after the other.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use a2a_protocol::AgentId;
+use a2a_protocol::{AgentId, Kind};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::lru_map::LruMap;
 use super::path::Path;
-use super::{BreakerInput, BreakerSettings, Finding, TripReason};
-use crate::{Audience, Now};
+use super::sketch::Sketch;
+use super::{BreakerInput, BreakerSettings, Finding, TripReason, WorkProgress};
+use crate::Now;
+
+/// The latest texts of a pair that a new one is compared with.
+const COMPARED: usize = 3;
+/// Unanswered status updates a minute that do not add up: with a new text, and with a repeated one.
+const NEW_PER_MINUTE: f64 = 3.0;
+const REPEATED_PER_MINUTE: f64 = 2.0;
 
 /// Hashes sender, recipient and content to one number, because copying names for every message is
 /// expensive. The seed is random per breaker, so that no sender can construct a collision.
@@ -32,9 +34,14 @@ impl PairHasher {
         self.sum(&[from.as_str().as_bytes(), b" ", to.as_bytes(), &content.to_le_bytes()])
     }
 
+    fn direction_key(&self, from: &AgentId, to: Option<&AgentId>) -> u64 {
+        let to = to.map_or("*", AgentId::as_str);
+        self.sum(&[from.as_str().as_bytes(), b" ", to.as_bytes()])
+    }
+
     fn pair_key(&self, one: &AgentId, other: &AgentId) -> u64 {
         let (first, second) = if one <= other { (one, other) } else { (other, one) };
-        self.sum(&[first.as_str().as_bytes(), b" ", second.as_str().as_bytes()])
+        self.sum(&[first.as_str().as_bytes(), b"  ", second.as_str().as_bytes()])
     }
 
     fn sum(&self, parts: &[&[u8]]) -> u64 {
@@ -51,15 +58,15 @@ impl PairHasher {
     }
 }
 
-/// Counters and paths of equal messages.
+/// Counters of pairs of agents.
 pub(super) struct Pairs {
     hasher: PairHasher,
+    /// Equal messages, by sender, recipient and content.
     sent: LruMap<u64, RepeatCount>,
+    /// What one agent sends another.
+    directions: LruMap<u64, Direction>,
     /// The tick at which a task last ended between two agents.
     ended: LruMap<u64, u64>,
-    /// The repeated messages each agent received, and the repeated fan-outs.
-    received: LruMap<AgentId, RecentReceipts>,
-    fan_outs: RecentReceipts,
     /// Counts messages, for their order.
     tick: u64,
 }
@@ -70,95 +77,138 @@ struct RepeatCount {
     /// The count where messages within `repeat_gap` of each other count once.
     spaced: u32,
     spaced_at: Duration,
-    /// The start of the window, and the ticks of its first and latest message.
+    /// The start of the window, and the tick of its first message.
     since: Duration,
     first: u64,
-    latest: u64,
 }
 
-/// The latest repeated messages that were received, one per sender and content.
+/// What one agent sends another.
 #[derive(Default)]
-struct RecentReceipts(Vec<Received>);
-
-struct Received {
-    from: AgentId,
-    content: u64,
-    path: Path,
-    at: u64,
-    when: Duration,
+struct Direction {
+    /// The latest texts; the oldest is replaced.
+    texts: [Option<Sketch>; COMPARED],
+    next: u8,
+    /// Status updates since the last answer, less those that the rate allows.
+    unanswered_new: f64,
+    unanswered_repeats: f64,
+    /// Tasks that failed since the last one that did not.
+    failures: u32,
+    last: Duration,
 }
 
 impl Pairs {
     pub(super) fn new(max: usize) -> Self {
-        let (sent, ended) = (LruMap::new(max), LruMap::new(max));
-        let received = LruMap::new(max / RecentReceipts::MOST);
         Self {
             hasher: PairHasher::new(),
-            sent,
-            ended,
-            received,
-            fan_outs: RecentReceipts::default(),
+            sent: LruMap::new(max),
+            directions: LruMap::new(max),
+            ended: LruMap::new(max),
             tick: 0,
         }
     }
 
     pub(super) fn set_max(&mut self, max: usize) {
         self.sent.set_max(max);
+        self.directions.set_max(max);
         self.ended.set_max(max);
-        self.received.set_max(max / RecentReceipts::MOST);
     }
 
-    /// The loop that this message closes, if any.
-    ///
-    /// Only a message that `opens` a conversation can close a loop here: within a conversation, the
-    /// path of that conversation is more precise.
-    pub(super) fn detect_loop(
+    /// Whether the sender recently sent nearly the same text to the same recipient.
+    pub(super) fn is_repeat(
         &self,
         input: &BreakerInput<'_>,
-        opens: impl FnOnce() -> bool,
+        settings: &BreakerSettings,
+        now: Now,
+    ) -> bool {
+        let direction = self.directions.peek(&self.direction_key(input));
+        direction.is_some_and(|direction| {
+            let is_recent = now.uptime.saturating_sub(direction.last) < settings.window;
+            is_recent && direction.texts.iter().flatten().any(|text| text.is_near(&input.sketch))
+        })
+    }
+
+    /// Repeats over time: the same content again and again, at intervals.
+    pub(super) fn detect_repeats(
+        &self,
+        input: &BreakerInput<'_>,
         settings: &BreakerSettings,
         now: Now,
     ) -> Option<Finding> {
         let sent = self.sent.peek(&self.key(input))?;
-        if self.is_over(sent, input, settings, now) {
+        let is_due = now.uptime.saturating_sub(sent.spaced_at) >= settings.repeat_gap;
+        if sent.spaced < settings.repeats.max(1)
+            || !is_due
+            || self.is_over(sent, input, settings, now)
+        {
             return None;
         }
         let (from, to) = (input.from, input.to.one());
-        if sent.count >= settings.rounds()
-            && let Some(received) = self.led_to(input, sent.latest, settings, now)
-            && received.leads_to(input, sent.latest)
-            && opens()
-        {
-            let route = received.path.describe(from, to);
-            let (kind, times) = (input.kind, sent.count.saturating_add(1));
-            let evidence = format!("{route}: the same {kind} {times} times, in new conversations");
-            let agents = received.path.agents().chain([from]).chain(to);
-            return Some(Finding::new(TripReason::Loop, evidence, agents));
+        let route = Path::EMPTY.describe(from, to);
+        let minutes = now.uptime.saturating_sub(sent.since).as_secs().div_ceil(60);
+        let (kind, times) = (input.kind, sent.count.saturating_add(1));
+        let evidence = format!("{route}: the same {kind} {times} times in {minutes} min");
+        Some(Finding::new(TripReason::Repeated, evidence, [from].into_iter().chain(to)))
+    }
+
+    /// Status updates without an answer, faster than the rate of an honest report.
+    pub(super) fn detect_chatter(
+        &self,
+        input: &BreakerInput<'_>,
+        is_repeat: bool,
+        settings: &BreakerSettings,
+        now: Now,
+    ) -> Option<Finding> {
+        if !is_chatter(input) {
+            return None;
         }
-        if sent.spaced >= settings.repeats.max(1)
-            && now.uptime.saturating_sub(sent.spaced_at) >= settings.repeat_gap
-        {
-            let route = Path::EMPTY.describe(from, to);
-            let minutes = now.uptime.saturating_sub(sent.since).as_secs().div_ceil(60);
-            let (kind, times) = (input.kind, sent.count.saturating_add(1));
-            let evidence = format!("{route}: the same {kind} {times} times in {minutes} min");
-            return Some(Finding::new(
-                TripReason::Repeated,
-                evidence,
-                [from].into_iter().chain(to),
-            ));
-        }
-        None
+        let direction = self.directions.peek(&self.direction_key(input))?;
+        let (new, repeats) = direction.unanswered(now);
+        let (max_new, max_repeats) = (settings.max_unanswered, settings.max_unanswered_repeats);
+        let (limit, what) = if is_repeat && repeats >= f64::from(max_repeats) {
+            (max_repeats, "with nearly the same text")
+        } else if new + repeats >= f64::from(max_new) {
+            (max_new, "")
+        } else {
+            return None;
+        };
+        let (from, to) = (input.from, input.to.one());
+        let route = Path::EMPTY.describe(from, to);
+        let evidence = format!("{route}: {limit} status updates {what} without an answer");
+        let evidence = evidence.replace("  ", " ");
+        Some(Finding::new(TripReason::Repeated, evidence, [from].into_iter().chain(to)))
+    }
+
+    /// Whether the failure that this message reports is one of the first in a row.
+    pub(super) fn is_early_failure(&self, input: &BreakerInput<'_>) -> bool {
+        let direction = self.directions.peek(&self.direction_key(input));
+        direction.is_none_or(|direction| direction.failures < 2)
     }
 
     /// Counts an admitted message.
     pub(super) fn record(
         &mut self,
         input: &BreakerInput<'_>,
+        is_repeat: bool,
         settings: &BreakerSettings,
         now: Now,
     ) {
         self.tick += 1;
+        let key = self.direction_key(input);
+        let chatter = is_chatter(input);
+        if self.directions.peek(&key).is_none() {
+            self.directions.insert(key, Direction { last: now.uptime, ..Direction::default() });
+        }
+        if let Some(direction) = self.directions.touch(&key) {
+            direction.record(input, chatter.then_some(is_repeat), now);
+        }
+        // An answer, as far as the other direction is concerned.
+        if let Some(to) = input.to.one()
+            && to != input.from
+            && let Some(back) =
+                self.directions.touch(&self.hasher.direction_key(to, Some(input.from)))
+        {
+            (back.unanswered_new, back.unanswered_repeats) = (0.0, 0.0);
+        }
         let (key, tick) = (self.key(input), self.tick);
         let Some(sent) = self.sent.peek(&key) else {
             self.sent.insert(key, RepeatCount::first(tick, now));
@@ -166,33 +216,38 @@ impl Pairs {
         };
         let over = self.is_over(sent, input, settings, now);
         let Some(sent) = self.sent.touch(&key) else { return };
-        let last = sent.latest;
         if over {
             *sent = RepeatCount::first(tick, now);
         } else {
-            sent.repeat(tick, settings, now);
-        }
-        let before = self.led_to(input, last, settings, now).map(|received| &received.path);
-        let path = before.unwrap_or(&Path::EMPTY).then(input.from, settings.longest_path(1));
-        let (from, content) = (input.from.clone(), input.content);
-        let received = Received { from, content, path, at: tick, when: now.uptime };
-        match input.to {
-            Audience::One(to) => match self.received.touch(to) {
-                Some(receipts) => receipts.record(received),
-                None => drop(self.received.insert(to.clone(), RecentReceipts(vec![received]))),
-            },
-            Audience::Many(_) => self.fan_outs.record(received),
+            sent.repeat(settings, now);
         }
     }
 
-    /// A task ended between two agents: resets the counters between them.
-    pub(super) fn ended(&mut self, one: &AgentId, other: &AgentId) {
+    /// A task ended between two agents: resets the counters between them, but not that of failures
+    /// if it failed.
+    pub(super) fn ended(&mut self, one: &AgentId, other: &AgentId, has_failed: bool) {
         self.tick += 1;
         self.ended.insert(self.hasher.pair_key(one, other), self.tick);
+        for key in [
+            self.hasher.direction_key(one, Some(other)),
+            self.hasher.direction_key(other, Some(one)),
+        ] {
+            if let Some(direction) = self.directions.touch(&key) {
+                direction.reset(has_failed);
+            }
+        }
     }
 
-    pub(super) fn forget(&mut self, from: &AgentId, to: Option<&AgentId>, content: u64) {
-        self.sent.remove(&self.hasher.message_key(from, to, content));
+    pub(super) fn forget(&mut self, from: &AgentId, to: Option<&AgentId>, content: Option<u64>) {
+        match content {
+            Some(content) => drop(self.sent.remove(&self.hasher.message_key(from, to, content))),
+            None => {
+                if let Some(direction) = self.directions.touch(&self.hasher.direction_key(from, to))
+                {
+                    direction.reset(false);
+                }
+            }
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -201,6 +256,10 @@ impl Pairs {
 
     fn key(&self, input: &BreakerInput<'_>) -> u64 {
         self.hasher.message_key(input.from, input.to.one(), input.content)
+    }
+
+    fn direction_key(&self, input: &BreakerInput<'_>) -> u64 {
+        self.hasher.direction_key(input.from, input.to.one())
     }
 
     /// Whether the window is over, or a task ended since it began.
@@ -215,35 +274,20 @@ impl Pairs {
         now.uptime.saturating_sub(sent.since) >= settings.window
             || input.to.one().and_then(ended).is_some_and(|ended| ended > sent.first)
     }
+}
 
-    /// The received message that most likely caused this one: one that completes a round, received
-    /// since the previous equal message, with the longest path.
-    fn led_to(
-        &self,
-        input: &BreakerInput<'_>,
-        last: u64,
-        settings: &BreakerSettings,
-        now: Now,
-    ) -> Option<&Received> {
-        let own = self.received.peek(input.from).map_or(&[][..], |receipts| &receipts.0);
-        let fan_outs = self.fan_outs.0.iter().filter(|fan_out| fan_out.from != *input.from);
-        let received = own.iter().chain(fan_outs);
-        let recent =
-            received.filter(|received| now.uptime.saturating_sub(received.when) < settings.window);
-        recent.max_by_key(|received| {
-            (received.leads_to(input, last), received.at >= last, received.path.len(), received.at)
-        })
-    }
+/// A status update about a task, without an effect on the ledger, unless it is news.
+pub(super) fn is_chatter(input: &BreakerInput<'_>) -> bool {
+    input.kind == Kind::StatusUpdate && input.task.is_some() && !input.is_news
 }
 
 impl RepeatCount {
     fn first(tick: u64, now: Now) -> Self {
         let (since, spaced_at) = (now.uptime, now.uptime);
-        Self { count: 1, spaced: 1, spaced_at, since, first: tick, latest: tick }
+        Self { count: 1, spaced: 1, spaced_at, since, first: tick }
     }
 
-    fn repeat(&mut self, tick: u64, settings: &BreakerSettings, now: Now) {
-        self.latest = tick;
+    fn repeat(&mut self, settings: &BreakerSettings, now: Now) {
         self.count = self.count.saturating_add(1);
         if now.uptime.saturating_sub(self.spaced_at) >= settings.repeat_gap {
             self.spaced = self.spaced.saturating_add(1);
@@ -252,30 +296,37 @@ impl RepeatCount {
     }
 }
 
-impl RecentReceipts {
-    const MOST: usize = 8;
-
-    /// Replaces the entry of the same sender and content; when full, evicts the oldest.
-    fn record(&mut self, received: Received) {
-        let same = |old: &Received| old.from == received.from && old.content == received.content;
-        let index = self.0.iter().position(same);
-        let oldest = || (0..self.0.len()).min_by_key(|i| self.0[*i].at);
-        match index.or_else(|| if self.0.len() < Self::MOST { None } else { oldest() }) {
-            Some(index) => self.0[index] = received,
-            None => self.0.push(received),
-        }
+impl Direction {
+    /// The unanswered status updates with a new and with a repeated text, less what the rate allows.
+    fn unanswered(&self, now: Now) -> (f64, f64) {
+        let minutes = now.uptime.saturating_sub(self.last).as_secs_f64() / 60.0;
+        let left = |count: f64, rate: f64| (count - rate * minutes).max(0.0);
+        (
+            left(self.unanswered_new, NEW_PER_MINUTE),
+            left(self.unanswered_repeats, REPEATED_PER_MINUTE),
+        )
     }
-}
 
-impl Received {
-    /// Whether it was received since the previous equal message and its path contains this hop.
-    ///
-    /// A message of an agent to itself is received as it is sent.
-    fn leads_to(&self, input: &BreakerInput<'_>, last: u64) -> bool {
-        let came_round = || match input.to {
-            Audience::One(to) => self.path.rounds_of(input.from, to) > 0,
-            Audience::Many(_) => self.path.sends_of(input.from) > 0,
-        };
-        self.at >= last && came_round()
+    fn record(&mut self, input: &BreakerInput<'_>, chatter: Option<bool>, now: Now) {
+        (self.unanswered_new, self.unanswered_repeats) = self.unanswered(now);
+        match chatter {
+            Some(true) => self.unanswered_repeats += 1.0,
+            Some(false) => self.unanswered_new += 1.0,
+            None => {}
+        }
+        if input.progress == WorkProgress::Fails {
+            self.failures = self.failures.saturating_add(1);
+        }
+        self.texts[usize::from(self.next)] = Some(input.sketch);
+        self.next = (self.next + 1) % COMPARED as u8;
+        self.last = now.uptime;
+    }
+
+    /// Progress between the two. The texts stay: sending them again is still a repeat.
+    fn reset(&mut self, keeps_failures: bool) {
+        (self.unanswered_new, self.unanswered_repeats) = (0.0, 0.0);
+        if !keeps_failures {
+            self.failures = 0;
+        }
     }
 }

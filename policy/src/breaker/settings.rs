@@ -7,14 +7,19 @@ use std::time::Duration;
 pub struct BreakerSettings {
     /// Whether loops are detected; circuits opened by hand work regardless.
     pub enabled: bool,
-    /// The number of rounds a loop may complete.
+    /// The number of rounds in which the agents of a loop may repeat themselves.
     pub rounds: u32,
     /// The depth to which work may be delegated from agent to agent.
     pub max_hops: u32,
-    /// The turns of a conversation in which no task ends, besides three per participant.
+    /// The messages that may answer one another without progress; also the turns of a conversation
+    /// in which no task ends, besides three per participant.
     pub max_turns: u32,
     /// How often one agent may send equal messages to another within the window.
     pub repeats: u32,
+    /// The status updates that one agent may send another without an answer, besides three a minute.
+    pub max_unanswered: u32,
+    /// How many of them may repeat the same text, besides two a minute.
+    pub max_unanswered_repeats: u32,
     /// The minimum time between two repeats that both count.
     pub repeat_gap: Duration,
     /// The time after which idle conversations and counters are reset.
@@ -39,8 +44,10 @@ impl Default for BreakerSettings {
             enabled: true,
             rounds: 3,
             max_hops: 32,
-            max_turns: 200,
+            max_turns: 150,
             repeats: 20,
+            max_unanswered: 170,
+            max_unanswered_repeats: 40,
             repeat_gap: Duration::from_secs(5),
             window: Duration::from_secs(3_600),
             cooldown: Duration::from_secs(30),
@@ -62,10 +69,11 @@ impl BreakerSettings {
         self.max_hops.max(1)
     }
 
-    /// Holds `rounds` rounds of a ring of the maximum depth, and one hop more.
-    pub(super) fn longest_path(&self, rounds: u32) -> usize {
+    /// Holds `rounds` repeated rounds of a ring of the maximum depth after a first one, and one hop
+    /// more.
+    pub(super) fn longest_path(&self) -> usize {
         const LONGEST: u32 = 1_024;
-        rounds.saturating_mul(self.max_hops()).min(LONGEST) as usize + 1
+        self.rounds().saturating_add(1).saturating_mul(self.max_hops()).min(LONGEST) as usize + 1
     }
 
     pub(super) fn cooldown(&self, trips: u32) -> Duration {

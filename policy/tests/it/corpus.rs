@@ -66,6 +66,12 @@ fn rows(traffic: &[Traffic], storms: bool) -> (String, usize, usize) {
             true => run.is_missed(if shape.repeats { REPEATING } else { EVER_NEW }),
             false => run.first_refusal.is_some(),
         };
+        for run in runs.iter().filter(is_wrong) {
+            println!(
+                "{}: accepted {}, first refusal {:?}, {:.1} min",
+                shape.name, run.accepted, run.first_refusal, run.minutes
+            );
+        }
         let bad = runs.iter().filter(is_wrong).count();
         let accepted = runs.iter().map(|run| run.accepted).max().unwrap_or(0);
         let longest = runs.iter().map(|run| run.sent).max().unwrap_or(0);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use a2a_policy::{
-    Audience, Breaker, BreakerDecision, BreakerInput, BreakerSettings, Circuit, Now, WorkProgress,
+    Audience, Breaker, BreakerDecision, BreakerInput, BreakerSettings, Circuit, Now, SendCause,
+    Sketch, WorkProgress,
 };
 use a2a_protocol::{AgentId, CorrelationId, Kind, TaskId};
 use chrono::DateTime;
@@ -18,6 +19,18 @@ pub fn correlation(n: u64) -> CorrelationId {
 
 fn task(n: u64) -> TaskId {
     format!("0192a4c8-7e1a-7000-9000-{n:012x}").parse().unwrap()
+}
+
+/// A number in letters, because numbers are not new words.
+fn letters(mut number: u64) -> String {
+    let mut text = String::new();
+    loop {
+        text.push(char::from(b'a' + (number % 26) as u8));
+        number /= 26;
+        if number == 0 {
+            return text;
+        }
+    }
 }
 
 /// SplitMix64: small, and deterministic on every machine.
@@ -88,6 +101,9 @@ impl Message {
             correlation: correlation(self.conversation),
             kind: self.kind,
             content: self.content,
+            sketch: Sketch::of_json(format!("\"{}\"", letters(self.content)).as_bytes()),
+            is_news: false,
+            cause: SendCause::Unknown,
             task: self.task.map(task),
             progress: self.progress,
         }
@@ -110,14 +126,14 @@ impl World {
     }
 
     /// Sends a message if it passes, and opens what trips; returns the circuit that refused it.
-    pub fn send(&mut self, message: &Message) -> Result<(), Circuit> {
+    pub fn send(&mut self, message: &Message) -> Result<(), Box<Circuit>> {
         let input = message.input();
         match self.breaker.check(&input, self.now()) {
             BreakerDecision::Pass => {}
-            BreakerDecision::Refused(circuit) => return Err(circuit.clone()),
+            BreakerDecision::Refused(circuit) => return Err(Box::new(circuit.clone())),
             BreakerDecision::Trips(circuit) => {
                 self.breaker.trip(circuit.clone());
-                return Err(circuit);
+                return Err(Box::new(circuit));
             }
         }
         let now = self.now();

@@ -52,6 +52,14 @@ pub struct StatusUpdate {
     pub metadata: Option<Extensible<Extensions>>,
 }
 
+impl StatusUpdate {
+    /// Whether it carries a snapshot of the task-progress extension.
+    #[must_use]
+    pub fn has_snapshot(&self) -> bool {
+        self.metadata.as_ref().is_some_and(|all| all.progress.is_some())
+    }
+}
+
 /// The typed fields of `metadata`. Every key belongs to an extension; one of them is known here.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]

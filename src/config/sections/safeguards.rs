@@ -13,12 +13,17 @@ use serde::{Deserialize, Serialize};
 pub(in crate::config) struct BreakerValues {
     /// Whether conversations are stopped; what a person stopped stays so regardless
     enabled: Option<bool>,
-    /// How often a loop may go round
+    /// How many rounds a loop may repeat its texts
     rounds: Option<NonZeroU32>,
     /// Through how many agents a task may be handed on
     max_hops: Option<NonZeroU32>,
-    /// Messages without the end of a task, besides three for each participant
+    /// New messages that may answer one another without progress; also the turns of a conversation
+    /// without the end of a task, besides three for each participant
     max_turns: Option<NonZeroU32>,
+    /// Status updates about tasks from one agent to another without an answer, besides three a minute
+    max_unanswered: Option<NonZeroU32>,
+    /// How many of those may repeat the same text, besides two a minute
+    max_unanswered_repeats: Option<NonZeroU32>,
     /// How often an agent may send the same content to the same agent within the window
     repeats: Option<NonZeroU32>,
     /// Messages that a half-open circuit lets through
@@ -44,6 +49,11 @@ impl BreakerValues {
             rounds: number(self.rounds, defaults.rounds),
             max_hops: number(self.max_hops, defaults.max_hops),
             max_turns: number(self.max_turns, defaults.max_turns),
+            max_unanswered: number(self.max_unanswered, defaults.max_unanswered),
+            max_unanswered_repeats: number(
+                self.max_unanswered_repeats,
+                defaults.max_unanswered_repeats,
+            ),
             repeats: number(self.repeats, defaults.repeats),
             probes: number(self.probes, defaults.probes),
             max_correlations: keys.unwrap_or(defaults.max_correlations),
@@ -80,6 +90,8 @@ impl BreakerValues {
             rounds: number(settings.rounds),
             max_hops: number(settings.max_hops),
             max_turns: number(settings.max_turns),
+            max_unanswered: number(settings.max_unanswered),
+            max_unanswered_repeats: number(settings.max_unanswered_repeats),
             repeats: number(settings.repeats),
             probes: number(settings.probes),
             max_correlations: NonZeroUsize::new(settings.max_correlations),

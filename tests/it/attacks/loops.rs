@@ -3,8 +3,9 @@
 
 use serde_json::{Value, json};
 
+use crate::a2a_caller::FAR;
 use crate::scenarios::folder;
-use crate::server::{Answer, Server, message};
+use crate::server::{Answer, Server, id_of, message};
 
 const PEOPLE: [&str; 4] = ["roman", "tim", "tony", "sandy"];
 
@@ -44,7 +45,7 @@ fn is_stopped(answer: &Answer) {
     assert!(body["circuit"].as_str().unwrap().starts_with(scope), "{body}");
 }
 
-/// Messages of one conversation, each in other words.
+/// Messages of one conversation, which differ in a number.
 fn one_talk() -> impl FnMut(&str, &str) -> Value {
     let (talk, mut number) = (crate::server::new_id(), 0);
     move |from, to| {
@@ -64,11 +65,11 @@ fn others_continue(server: &Server, ring: &[&str]) {
 }
 
 #[test]
-fn two_who_answer_each_other_are_stopped_after_three_rounds() {
+fn two_who_answer_each_other_are_stopped_after_four_rounds() {
     let folder = folder();
     let server = server(&folder);
     let mut talk = one_talk();
-    assert_eq!(go_round(&server, &["roman", "tim"], &mut talk), 6);
+    assert_eq!(go_round(&server, &["roman", "tim"], &mut talk), 8);
     let refused = server.send(&talk("roman", "tim"));
     is_stopped(&refused);
     assert_eq!(refused.body["scope"], "correlation");
@@ -81,10 +82,10 @@ fn two_who_answer_each_other_are_stopped_after_three_rounds() {
 }
 
 #[test]
-fn a_ring_of_three_is_stopped_after_three_rounds() {
+fn a_ring_of_three_is_stopped_after_four_rounds() {
     let folder = folder();
     let server = server(&folder);
-    assert_eq!(go_round(&server, &["roman", "tim", "tony"], one_talk()), 9);
+    assert_eq!(go_round(&server, &["roman", "tim", "tony"], one_talk()), 12);
     others_continue(&server, &["roman", "tim", "tony"]);
 }
 
@@ -92,7 +93,7 @@ fn a_ring_of_three_is_stopped_after_three_rounds() {
 fn an_agent_that_talks_to_itself_is_stopped() {
     let folder = folder();
     let server = server(&folder);
-    assert!(go_round(&server, &["roman"], one_talk()) <= 3);
+    assert!(go_round(&server, &["roman"], one_talk()) <= 4);
     others_continue(&server, &["tim", "roman"]);
     // A note to itself now and then is its own affair.
     server.accepted(&message("roman", "roman", "Remember the milk"));
@@ -110,4 +111,91 @@ fn loops_that_mint_new_conversations_are_stopped_by_their_words() {
         assert_eq!(refused.filter(|record| record["outcome"] == "circuit_open").count(), 1);
         others_continue(&server, ring);
     }
+}
+
+/// A remark in words that no other one has.
+fn remark(number: usize) -> String {
+    let letter = |n: usize| char::from(b'a' + (n % 26) as u8);
+    let word = |n: usize| (0..4).map(|i| letter(n / 26_usize.pow(i))).collect::<String>();
+    (0..8).map(|i| word(number * 8 + i + 10_000)).collect::<Vec<_>>().join(" ")
+}
+
+fn wide_open(folder: &tempfile::TempDir) -> Server {
+    let agents = PEOPLE.map(|name| format!("[[agents]]\nid = \"{name}\"\n")).concat();
+    Server::with_config(folder.path(), &format!("{FAR}{agents}"))
+}
+
+/// How many of `count` messages were accepted before the first refusal.
+fn passed(count: usize, mut send: impl FnMut(usize) -> Answer) -> usize {
+    for number in 0..count {
+        let answer = send(number);
+        if answer.status != 202 {
+            is_stopped(&answer);
+            return number;
+        }
+    }
+    count
+}
+
+#[test]
+fn new_words_pass_for_sixty_turns_and_not_without_end() {
+    for is_one_conversation in [true, false] {
+        let folder = folder();
+        let server = wide_open(&folder);
+        let talk = crate::server::new_id();
+        let passed = passed(300, |number| {
+            let (from, to) = [("roman", "tim"), ("tim", "roman")][number % 2];
+            let mut sent = message(from, to, &remark(number));
+            if is_one_conversation {
+                sent["correlationId"] = json!(talk);
+            }
+            server.send(&sent)
+        });
+        assert!((61..=250).contains(&passed), "one conversation: {is_one_conversation}: {passed}");
+        server.accepted(&message("sandy", "roman", "And another sender"));
+    }
+}
+
+/// Each answers the other in a new conversation, in new words, while it has the message in flight
+/// and after a message of someone else was accepted for it.
+#[test]
+fn message_in_flight_is_the_cause_of_a_new_conversation() {
+    let folder = folder();
+    let server = wide_open(&folder);
+    server.accepted(&message("tim", "roman", &remark(1_000)));
+    let passed = passed(300, |number| {
+        let (from, to) = [("roman", "tim"), ("tim", "roman")][number % 2];
+        let taken = server.inbox(from, "limit=10");
+        server.accepted(&message("sandy", from, &remark(2_000 + number)));
+        let answer = server.send(&message(from, to, &remark(number)));
+        for delivery in &taken {
+            server.settle(from, id_of(&delivery["message"]), "ack");
+        }
+        answer
+    });
+    assert!((61..=250).contains(&passed), "{passed}");
+}
+
+#[test]
+fn task_that_fails_and_is_requested_again_is_stopped() {
+    let folder = folder();
+    let server = wide_open(&folder);
+    let task = crate::server::new_id();
+    let about = |kind: &str, from: &str, to: &str, payload: Value| {
+        let mut sent = message(from, to, "");
+        sent["type"] = json!(kind);
+        sent["payload"] = payload;
+        sent
+    };
+    let passed = passed(100, |number| {
+        let request = json!({"taskId": task, "title": "Deploy", "description": format!("Try {number}"),
+            "taskType": "implementation", "complexity": "low"});
+        let answer = server.send(&about("task_request", "roman", "tim", request));
+        if answer.status == 202 {
+            let failed = json!({"taskId": task, "action": "failed", "reason": "no space left"});
+            server.accepted(&about("task_response", "tim", "roman", failed));
+        }
+        answer
+    });
+    assert!((3..=30).contains(&passed), "{passed} attempts");
 }

@@ -44,6 +44,7 @@ impl Session {
         let Some(entry) = self.mailbox.inbox.borrow_mut().acknowledge(seq) else { return false };
         self.cancelled.remove(&seq);
         self.mailbox.capacity.free(entry.bytes);
+        self.mailbox.note_settled(&entry.item.message, self.bus.clock.now().uptime);
         self.bus.stats.acknowledged.add(1);
         self.record(
             Event::Acknowledged,

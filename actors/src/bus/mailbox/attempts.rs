@@ -36,7 +36,7 @@ pub(super) struct RunningAttempt {
 /// Result of the inline calls on the bus thread.
 enum InlineResult {
     /// Answered inline.
-    Answered(Submission),
+    Answered(Box<Submission>),
     /// The end is reported through the [`AckHandle`].
     Deferred,
     /// A future is to be run.
@@ -60,6 +60,7 @@ impl Session {
         let on_record_first = entry.item.recovered || !self.awaiting_record.is_empty();
         let delivery = delivery(entry);
         drop(inbox);
+        self.mailbox.note_leased(&delivery);
         let (seq, attempt, id) = (delivery.seq, delivery.attempt, delivery.message.message_id);
         self.bus.running.set(self.bus.running.get() + 1);
         self.running.insert(
@@ -131,7 +132,7 @@ impl Session {
         let taken = AssertUnwindSafe(|| {
             let _span = span.enter();
             match (!running.answer_refused).then(|| runtime.answer_inline(&delivery)).flatten() {
-                Some(answer) => InlineResult::Answered(answer),
+                Some(answer) => InlineResult::Answered(Box::new(answer)),
                 None => runtime
                     .take_deferred(&delivery, ack)
                     .map_or(InlineResult::Deferred, |_| InlineResult::Pending),
@@ -143,7 +144,7 @@ impl Session {
                 running.attempt_state.started.store(true, Relaxed);
                 self.awaiting_record.remove(&seq);
                 if let InlineResult::Answered(answer) = taken {
-                    self.send_answer(answer, seq, attempt, session);
+                    self.send_answer(*answer, seq, attempt, session);
                 }
                 return;
             }

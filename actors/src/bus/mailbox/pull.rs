@@ -133,7 +133,9 @@ impl Session {
         while deliveries.len() < limit
             && let Some(entry) = inbox.lease(now, until)
         {
-            deliveries.push(delivery(entry));
+            let delivery = delivery(entry);
+            self.mailbox.note_leased(&delivery);
+            deliveries.push(delivery);
         }
         deliveries
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use a2a_journal::{EventRecord, Record};
 use a2a_policy::{
     AccessRules, AdmissionState, AgentKey, Audience, Breaker, Caller, DedupMatch, Directory,
-    InboxFull, Incoming, Ledger, Limited, Now, Refusal, assess,
+    InboxFull, Incoming, Ledger, Limited, Now, Refusal, SendCause, assess,
 };
 use a2a_protocol::{AgentId, Body, Envelope, Event, Outcome, Priority, Receipt};
 use actix::prelude::*;
@@ -64,6 +64,21 @@ impl AdmissionState for Router {
 
     fn charge_refusal(&mut self, sender: &AgentId, now: Now) -> Result<(), Limited> {
         self.rate_limits.charge_refusal(sender, now)
+    }
+
+    fn is_streamed(&self, message: &Envelope, to: &[AgentKey]) -> bool {
+        to.iter().any(|key| self.is_intercepted(*key, message))
+    }
+
+    fn cause(&self, sender: &AgentId, now: Now) -> SendCause {
+        let Some(key) = self.directory.key(sender) else { return SendCause::Unknown };
+        let mailboxes = self.sessions[key.index()].all();
+        let causes = mailboxes.filter_map(|number| self.bus.mailboxes.get(number));
+        let causes = causes.map(|mailbox| mailbox.cause(now.uptime));
+        causes.fold(SendCause::Unknown, |best, cause| match (best, cause) {
+            (SendCause::Message(_), _) | (_, SendCause::Unknown) => best,
+            _ => cause,
+        })
     }
 
     fn is_refused_too_often(&self, sender: &AgentId, now: Now) -> bool {
@@ -211,6 +226,7 @@ impl Handler<Assess> for Router {
             message: submission.message.as_deref(),
             bytes: submission.bytes.len(),
             fingerprints: submission.fingerprints,
+            cause: submission.cause,
         };
         let assessed = match self.unavailable() {
             // `route` answers with the reason.

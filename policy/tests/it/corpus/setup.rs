@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use a2a_policy::{
     Audience, Breaker, BreakerDecision, BreakerInput, BreakerSettings, Fingerprints, Ledger,
-    LedgerSettings, Now, WorkProgress,
+    LedgerSettings, Now, SendCause, WorkProgress,
 };
 use a2a_protocol::{Envelope, Kind};
 use chrono::DateTime;
@@ -248,12 +248,16 @@ impl Bus {
         let message = &step.message;
         let Ok(change) = self.ledger.check(message, None, now) else { return false };
         let to = message.to.as_ref().map(|to| &to.agent_id);
+        let fingerprints = Fingerprints::of(message);
         let input = BreakerInput {
             from: &message.from.agent_id,
             to: to.map_or(Audience::Many(step.crowd), Audience::One),
             correlation: message.correlation_id,
             kind: message.kind(),
-            content: Fingerprints::of(message).content,
+            content: fingerprints.content,
+            sketch: fingerprints.sketch,
+            is_news: false,
+            cause: SendCause::Unknown,
             task: message.body.task_id(),
             progress: change.as_ref().map_or(WorkProgress::None, |change| change.progress),
         };
