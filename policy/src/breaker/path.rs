@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use a2a_protocol::AgentId;
 
-/// The latest hops that are searched for a loop of new texts: three rounds of twenty agents. Hops lie
+/// The latest hops that are searched for a loop of new texts: three rounds of twenty agents. Hops are spread
 /// all over the memory, so that a walk along all of them is slow.
 const RECENT: usize = 64;
 

@@ -157,7 +157,7 @@ fn new_words_pass_for_sixty_turns_and_not_without_end() {
 }
 
 /// Each answers the other in a new conversation, in new words, while it has the message in flight
-/// and after a message of someone else was accepted for it.
+/// and after a message of another agent was accepted for it.
 #[test]
 fn message_in_flight_is_the_cause_of_a_new_conversation() {
     let folder = folder();
