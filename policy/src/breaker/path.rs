@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use a2a_protocol::AgentId;
 
-/// The latest hops that are searched for a loop of new texts: three rounds of twenty agents. Hops are spread
-/// all over the memory, so that a walk along all of them is slow.
+/// The latest hops that are searched for a loop of new texts: three rounds of twenty agents. Hops
+/// are spread all over the memory, so that a walk along all of them is slow.
 const RECENT: usize = 64;
 
 /// The agents whose sends led to a message. Cheap to clone.
