@@ -151,6 +151,8 @@ impl Filter {
             .filter_map(|(name, value)| Some((name, value.as_deref()?)))
             .map(|(name, value)| match name {
                 "since" | "until" => (name, point_in_time(value, now)),
+                // As for `send`, a kind may be written with `-`.
+                "type" => (name, value.replace('-', "_")),
                 _ => (name, value.to_owned()),
             })
             .collect();

@@ -362,3 +362,13 @@ fn without_a_server_or_a_token_it_prints_how_to_get_one() {
     assert_eq!(who(1), (json!("operator"), json!("operator:david")));
     assert_eq!(who(2), (json!("tim"), Value::Null));
 }
+
+#[test]
+fn broadcast_that_reaches_nobody_prints_so() {
+    let cli = CliFixture::start();
+    let send = ["send", "broadcast", "--topic", "t", "--message", "m", "--scope", "c_suite"];
+    let sent = cli.text(&send);
+    assert!(sent.starts_with("delivered") && sent.contains("  to            no agent"), "{sent}");
+    let sent = cli.text(&["send", "status-update", "--to", "tim", "--progress", "p"]);
+    assert!(!sent.contains("no agent"), "{sent}");
+}

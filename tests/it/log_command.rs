@@ -61,7 +61,7 @@ fn server_and_journal_return_the_same() {
         vec!["--format", "json", "--limit", "3"],
         vec!["--format", "jsonl", "--limit", "0"],
         vec!["--agent", "ann", "--since", "1h", "--until", "now"],
-        vec!["--outcome", "unknown_recipient", "--type", "status_update"],
+        vec!["--outcome", "unknown_recipient", "--type", "status-update"],
         vec!["--text", "HOUSES count", "--format", "jsonl"],
         vec!["--correlation", &correlation, "--format", "jsonl"],
         vec!["--task", asked["payload"]["taskId"].as_str().unwrap()],

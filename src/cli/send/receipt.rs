@@ -66,7 +66,7 @@ fn write(receipt: &Value, message: &Value, out: &mut Out) -> anyhow::Result<()> 
             ("conversation", text(&message["correlationId"])),
             ("task", text(&receipt["taskId"])),
             ("from", text(&message["from"]["agentId"])),
-            ("to", recipients(receipt)),
+            ("to", recipients(receipt, outcome, message)),
             ("record", receipt["seq"].as_u64().map(|seq| seq.to_string())),
             ("reason", text(&receipt["reason"])),
             ("try again in", receipt["retryAfterMs"].as_i64().map(wait)),
@@ -103,8 +103,12 @@ fn suggestion(error: &Value, message_text: &str) -> String {
     }
 }
 
-fn recipients(receipt: &Value) -> Option<String> {
-    let all = receipt["recipients"].as_array().filter(|all| !all.is_empty())?;
+fn recipients(receipt: &Value, outcome: &str, message: &Value) -> Option<String> {
+    let all = receipt["recipients"].as_array().filter(|all| !all.is_empty());
+    let Some(all) = all else {
+        let reached_none = outcome == "delivered" && message["to"].is_null();
+        return reached_none.then(|| "no agent: none belongs to its scope".to_owned());
+    };
     let one = |recipient: &Value| {
         let [agent, outcome] = ["agentId", "outcome"].map(|key| recipient[key].as_str());
         format!("{} ({})", agent.unwrap_or("?"), outcome.unwrap_or("?"))
