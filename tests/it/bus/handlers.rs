@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use a2a_protocol::{Body, Envelope, Event, Kind, Outcome, Priority};
-use openclaw_a2a::{BusSettings, Delivery, RateSettings};
+use openclaw_a2a::{BreakerSettings, BusSettings, Delivery, RateSettings};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{Notify, Semaphore};
 
@@ -168,7 +168,9 @@ async fn every_failed_task_is_answered_even_beyond_the_limits() {
         pair_burst: n(2),
         ..RateSettings::default()
     };
-    let bus = start(&folder, BusSettings { rates, ..quick() });
+    // Ten equal requests that fail one after the other are a storm.
+    let breaker = BreakerSettings { enabled: false, ..BreakerSettings::default() };
+    let bus = start(&folder, BusSettings { rates, breaker, ..quick() });
     bus.attach("tim", |_: Delivery| async { Err("not my field") }).await.unwrap();
     let (roman, mut inbox) = listener(&bus, "roman").await;
     let mut asked = 0;
