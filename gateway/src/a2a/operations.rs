@@ -88,7 +88,7 @@ fn rpc(path: &str, suffix: &str) -> Operation {
     let of = if suffix.is_empty() { "the host's own agent" } else { "an agent" };
     let content = json!({
         "application/json": { "schema": one_or_many("JsonRpcAnswer") },
-        "text/event-stream": { "schema": { "type": "string", "description": "`data`: a JSON-RPC answer." } },
+        "text/event-stream": { "schema": { "description": "`data`: a JSON-RPC answer." } },
     });
     let call = Operation::new(
         "POST",

@@ -130,9 +130,10 @@ impl Operation {
         self.response(status, about, json!({ "application/json": { "schema": schema } }))
     }
 
-    /// An event stream, whose data is `data`.
+    /// An event stream, whose data is `data`. Its schema has no type: some tools read it as that of
+    /// the whole text, others as that of each event.
     pub(crate) fn events(self, about: &str, data: &str) -> Self {
-        let schema = json!({ "type": "string", "description": data });
+        let schema = json!({ "description": data });
         self.response(200, about, json!({ "text/event-stream": { "schema": schema } }))
     }
 
