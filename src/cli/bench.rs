@@ -23,6 +23,7 @@ use a2a_protocol::AgentId;
 use anyhow::bail;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::signal::unix::{SignalKind, signal};
 use uuid::Uuid;
 
 use super::server::Server;
@@ -201,22 +202,27 @@ fn may(args: &Args, server: &Server) -> anyhow::Result<bool> {
 fn start(limit: RunLimit, permits: usize) -> Arc<RunControl> {
     let control = RunControl::new(limit, permits);
     let interrupted = Arc::clone(&control);
+    let (ready, installed) = std::sync::mpsc::channel();
     // The thread lives until the process exits.
-    std::thread::spawn(move || stop_on_ctrl_c(&interrupted));
+    std::thread::spawn(move || stop_on_ctrl_c(&interrupted, &ready));
+    // Nothing is sent before Ctrl-C prints a report. Fails when there is no handler.
+    let _ = installed.recv();
     control
 }
 
 /// The first Ctrl-C ends the run and prints its report; the second exits.
-fn stop_on_ctrl_c(control: &RunControl) {
+fn stop_on_ctrl_c(control: &RunControl, ready: &std::sync::mpsc::Sender<()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     // Without a runtime Ctrl-C keeps its default effect.
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
-        if tokio::signal::ctrl_c().await.is_ok() {
+        let Ok(mut interrupts) = signal(SignalKind::interrupt()) else { return };
+        let _ = ready.send(());
+        if interrupts.recv().await.is_some() {
             control.interrupt();
             anstream::eprintln!("stopping; once more to leave what is on the way");
         }
-        if tokio::signal::ctrl_c().await.is_ok() {
+        if interrupts.recv().await.is_some() {
             std::process::exit(130);
         }
     });
