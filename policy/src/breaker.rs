@@ -18,7 +18,8 @@
 //! Two properties of a message decide: the causal path that led to it (`path`), within its
 //! conversation (`conversation`) or across conversations (`receipts`), and whether it has nearly the
 //! same text as an earlier one (`sketch`, `pairs`). Repeated texts are stopped after a few rounds,
-//! new ones after many. The ledger's progress resets both, once for each end of a task (`progress`).
+//! new ones after many. Progress in the ledger starts the path of the requester anew, a limited
+//! number of times for each task (`progress`).
 //!
 //! [`Breaker::check`] changes nothing, so a message that a later stage refuses is never counted.
 //! [`Breaker::accept`] counts an admitted one.

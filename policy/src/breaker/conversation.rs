@@ -8,7 +8,8 @@
 //!
 //! Ledger progress resets the path of the agent that asked for the work, and no other. What remains
 //! is the path of the request itself. Otherwise a ring that completes each task before it requests
-//! the next would never be stopped. A message that only changes a task's state does not count as a turn.
+//! the next would never be stopped. A message that only changes a task's state does not count as a
+//! turn.
 
 use std::collections::HashMap;
 use std::time::Duration;
